@@ -1,0 +1,45 @@
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test format benchmark results clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: .venv/.installed  ## Create .venv with everything pinned
+
+.venv/.installed: pyproject.toml constraints.txt
+	@echo "Creating .venv ..."
+	@$(PYTHON) -m venv .venv
+# Exact, so that a CPU build known to pip wins: a bare range may take gigabytes of CUDA packages.
+	@echo "Installing torch (the large one) ..."
+	@$(PIP) torch==2.13.0
+	@echo "Installing opsplit and its tools ..."
+	@$(PIP) -e '.[dev]'
+	@touch $@
+	@echo "Ready: $(BIN)/opsplit --help"
+
+demo: env  ## Run the demonstration into demo/
+	$(BIN)/opsplit demo --out demo
+
+test: env  ## Lint, check format and types, run the tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+format: env  ## Format the code and fix what ruff can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+benchmark: env  ## Time the parts (benchmarks/*.py)
+	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
+
+results: env  ## Recompute the tables and figures in docs/results
+	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --out docs/results
+
+clean:  ## Remove what make created; training runs stay
+	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

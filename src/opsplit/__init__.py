@@ -1,0 +1,47 @@
+"""Forecast dynamics a surrogate was never trained on, by splitting them into known operators."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from opsplit._version import __version__
+from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from opsplit.dictionary import OperatorDictionary as OperatorDictionary
+    from opsplit.pretrain.extract import extract as extract
+    from opsplit.grid import Grid as Grid
+    from opsplit.model import Model as Model
+    from opsplit.model import load_model as load_model
+    from opsplit.physics import get_physics as get_physics
+    from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.search import Beam as Beam
+    from opsplit.search import Uniform as Uniform
+    from opsplit.trajectories import Trajectories as Trajectories
+
+# Heavy modules are imported on first use, so that `import opsplit` stays instant.
+_HOME = {
+    "Beam": "opsplit.search",
+    "Grid": "opsplit.grid",
+    "Model": "opsplit.model",
+    "OperatorDictionary": "opsplit.dictionary",
+    "OperatorSplitter": "opsplit.predict.estimator",
+    "Trajectories": "opsplit.trajectories",
+    "Uniform": "opsplit.search",
+    "extract": "opsplit.pretrain.extract",
+    "get_physics": "opsplit.physics",
+    "load_model": "opsplit.model",
+}
+
+__all__ = ["OpsplitError", "__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'opsplit' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

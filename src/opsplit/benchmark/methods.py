@@ -1,0 +1,104 @@
+"""What a table compares: every method maps observed frames to a forecast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.model import Model
+from opsplit.physics import Physics
+from opsplit.predict.estimator import OperatorSplitter
+from opsplit.search import Beam, Composition, Uniform
+from opsplit.search.result import Cost
+from opsplit.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A forecast with what it found and cost."""
+
+    frames: Tensor
+    coefficients: dict[str, float]
+    fit_error: float | None
+    evaluations: int
+    seconds: float
+
+
+Method = Callable[[Trajectories, int, int], Outcome]
+"""`method(observed window of one trajectory, horizon, seed) -> Outcome`"""
+
+
+def persistence(physics: Physics) -> Method:
+    """Nothing changes."""
+
+    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
+        last = observed.data[0, -1]
+        return Outcome(last.expand(horizon, *last.shape), {}, None, 0, 0.0)
+
+    return run
+
+
+def least_squares(physics: Physics) -> Method:
+    """A physicist who is given the terms: regression, then the exact solver."""
+
+    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
+        began = time.perf_counter()
+        window = observed.data[0]
+        found = physics.least_squares(window, observed.dt)
+        times = torch.arange(1, horizon + 1, dtype=torch.float64) * observed.dt
+        mu = {name: torch.tensor([v], dtype=torch.float64) for name, v in found.items()}
+        frames = physics.solve(window[-1:].double(), mu, times)[0].float()
+        return Outcome(frames, found, None, 0, time.perf_counter() - began)
+
+    return run
+
+
+def splitting(model: Model, search: str, dictionary: OperatorDictionary) -> Method:
+    """A search over compositions, or the one operator the hypernetwork reads (`direct`)."""
+
+    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
+        began = time.perf_counter()
+        window = observed.data[0]
+        if search == "direct":
+            chosen, strategy = model.read(window), Beam(max_parts=1)
+        else:
+            chosen = dictionary
+            strategy = Uniform(seed=seed) if search == "uniform" else Beam()
+        splitter = OperatorSplitter(model, search=strategy)
+        splitter.fit(window, observed.dt, observed.grid.extent, chosen)
+        frames = splitter.predict(steps=horizon)
+        cost: Cost = splitter.search_result_.cost
+        found: Composition = splitter.composition_
+        return Outcome(
+            frames,
+            dict(found.coefficients),
+            found.fit_error,
+            cost.evaluations,
+            time.perf_counter() - began,
+        )
+
+    return run
+
+
+def make_method(
+    name: str, physics: Physics, model: Model | None = None,
+    dictionary: OperatorDictionary | None = None,
+) -> Method:
+    """A method by its name in the tables."""
+    if name == "persistence":
+        return persistence(physics)
+    if name == "least-squares":
+        return least_squares(physics)
+    if name in ("direct", "uniform", "beam"):
+        if model is None:
+            raise OpsplitError(f"The method {name!r} needs a model.")
+        return splitting(model, name, dictionary or model.dictionary)
+    raise OpsplitError(
+        f"Unknown method {name!r}; choose from persistence, least-squares, direct, uniform, beam."
+    )

@@ -1,0 +1,140 @@
+"""Measure methods on the columns of a benchmark; every work item is seeded and kept on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from opsplit._files import origin
+from opsplit.benchmark.methods import make_method
+from opsplit.benchmark.tasks import columns, test_windows
+from opsplit.commands.common import fingerprint
+from opsplit.model import Model, locate
+from opsplit.physics import get_physics
+from opsplit.report.metrics import nrmse
+from opsplit.report.progress import Progress
+
+WITHOUT_MODEL = ("persistence", "least-squares")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table: a method of a family on a column, so many trajectories."""
+
+    physics: str
+    column: str
+    method: str
+    family: str | None
+    n: int
+
+
+def cells(
+    physics: str, methods: Iterable[str], families: Iterable[str], n: int, n_unet: int
+) -> list[Cell]:
+    """The cells of a run, cheap ones first."""
+    out = []
+    for method in methods:
+        for family in [None] if method in WITHOUT_MODEL else families:
+            count = n_unet if family == "unet" else n
+            out += [Cell(physics, name, method, family, count) for name in columns(physics)]
+    return sorted(out, key=lambda c: (c.family == "unet", c.method == "beam"))
+
+
+def measure(
+    cell: Cell, seed: int, cache: Path, bar: Progress, model: str | Path | None = None,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """The record of a cell; trajectories measured before are read from the cache."""
+    column = columns(cell.physics)[cell.column]
+    physics = get_physics(cell.physics)
+    loaded, mark = None, "none"
+    if cell.family is not None:
+        folder = locate(model or cell.physics, None if model else cell.family)
+        loaded = Model.load(folder)
+        mark = fingerprint(folder / "model.safetensors", folder / "dictionary.safetensors")
+    run = make_method(cell.method, physics, loaded)
+    name = "-".join([cell.physics, cell.column, cell.method, cell.family or "none", mark])
+    file = cache / f"{name}-seed{seed}.jsonl"
+    kept = _read(file)
+    missing = [i for i in range(cell.n) if i not in kept]
+    if missing:
+        observed, future = test_windows(column, cell.n, seed)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "a") as stream:
+            for done, i in enumerate(missing):
+                words = f"{cell.method} {cell.family or ''} {cell.column}"
+                bar.update(done / len(missing), f"{words} {i + 1}/{cell.n}")
+                one = observed[[i]]
+                outcome = run(one, column.horizon, seed + i)
+                error = float(nrmse(outcome.frames[None], future.data[[i]]))
+                true = {k: float(v[0]) for k, v in one.coefficients.items()}
+                kept[i] = {
+                    "trajectory": i,
+                    "nrmse": error,
+                    "fit_error": outcome.fit_error,
+                    "absolute_error": {
+                        k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true
+                    },
+                    "evaluations": outcome.evaluations,
+                    "seconds": outcome.seconds,
+                    **origin(seed, device),
+                }
+                stream.write(json.dumps(kept[i]) + "\n")
+                stream.flush()
+    return _record(cell, [kept[i] for i in range(cell.n)], column.published.get(cell.method),
+                   loaded)
+
+
+def _read(file: Path) -> dict[int, dict[str, Any]]:
+    """Trajectories measured before; a line cut short by a kill is left out."""
+    kept: dict[int, dict[str, Any]] = {}
+    if file.exists():
+        lines = file.read_text().splitlines()
+        for line in lines:
+            try:
+                row = json.loads(line)
+                kept[row["trajectory"]] = row
+            except (json.JSONDecodeError, KeyError):
+                continue
+        whole = "".join(json.dumps(row) + "\n" for row in kept.values())
+        partial = file.with_name(file.name + ".part")
+        partial.write_text(whole)
+        os.replace(partial, file)
+    return kept
+
+
+def _record(
+    cell: Cell, rows: list[dict[str, Any]], published: float | None, model: Model | None
+) -> dict[str, Any]:
+    errors = torch.tensor([row["nrmse"] for row in rows], dtype=torch.float64)
+
+    def mean(values: list[float]) -> float | None:
+        return sum(values) / len(values) if values else None
+
+    names = rows[0]["absolute_error"]
+    fits = [row["fit_error"] for row in rows if row["fit_error"] is not None]
+    return {
+        "physics": cell.physics,
+        "column": cell.column,
+        "method": cell.method,
+        "family": cell.family,
+        "nrmse": float(errors.mean()),
+        "standard_error": float(errors.std() / len(rows) ** 0.5) if len(rows) > 1 else None,
+        "median": float(errors.median()),
+        "largest": float(errors.max()),
+        "n": len(rows),
+        "published": published,
+        "coefficient_mae": {k: mean([r["absolute_error"][k] for r in rows]) for k in names},
+        "fit_error": mean(fits),
+        "seconds_per_trajectory": mean([row["seconds"] for row in rows]),
+        "operator_evaluations": mean([float(row["evaluations"]) for row in rows]),
+        "training_minutes": model.metrics.get("minutes") if model else None,
+        "training_command": model.metrics.get("command") if model else None,
+        **{k: rows[-1][k] for k in ("command", "seed", "commit", "hardware")},
+    }

@@ -1,0 +1,82 @@
+"""Measured beside published, as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAPER_NAMES = {"direct": "DISCO (original)", "uniform": "uniform", "beam": "beam"}
+
+
+def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
+    """One table of errors, one of coefficients, one of costs and origins."""
+    names = list(dict.fromkeys(r["column"] for r in records))
+    rows = list(dict.fromkeys((r["method"], r["family"]) for r in records))
+    held = {(r["method"], r["family"], r["column"]): r for r in records}
+    published = {(r["method"], r["column"]): r["published"] for r in records if r["published"]}
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    def rule(n: int) -> str:
+        return "|" + "---|" * n
+
+    def of(method: str, family: str | None, column: str, key: str) -> Any:
+        record = held.get((method, family, column))
+        return None if record is None else record[key]
+
+    def error(method: str, family: str | None, column: str) -> str:
+        record = held.get((method, family, column))
+        if record is None:
+            return ""
+        spread = record["standard_error"]
+        return f"{record['nrmse']:.4f}" + (f" ± {spread:.4f}" if spread is not None else "")
+
+    lines = [
+        f"# {title}",
+        "",
+        f"Written by `{command}`. NRMSE is `||u - v|| / ||u||` over all predicted frames, channels "
+        "and points of a trajectory, then the mean over trajectories (± standard error); lower "
+        "is better. Fields with power 3, window start uniform in frames 0..50, 16 frames "
+        "observed, 34 predicted.",
+        "",
+        line(["method", "family", *names, "n"]),
+        rule(len(names) + 3),
+    ]
+    for method in ("direct", "uniform", "beam"):
+        values = [published.get((method, c)) for c in names]
+        if any(v is not None for v in values):
+            shown = ["" if v is None else f"{v:.3f}" for v in values]
+            lines.append(line([f"{PAPER_NAMES[method]}, published", "unet, A100", *shown, "512"]))
+    for method, family in rows:
+        count = max(of(method, family, c, "n") or 0 for c in names)
+        cells = [error(method, family, c) for c in names]
+        lines.append(line([method, family or "", *cells, str(count)]))
+    keys = list(dict.fromkeys(k for r in records for k in r["coefficient_mae"]))
+    lines += ["", "## Identified coefficients", "", "Mean absolute error.", ""]
+    lines += [line(["method", "family", *(f"{c}: {k}" for c in names for k in keys)])]
+    lines += [rule(2 + len(names) * len(keys))]
+    for method, family in rows:
+        found = [
+            (of(method, family, c, "coefficient_mae") or {}).get(k) for c in names for k in keys
+        ]
+        if any(v is not None for v in found):
+            shown = ["" if v is None else f"{v:.4f}" for v in found]
+            lines.append(line([method, family or "", *shown]))
+    lines += ["", "## Cost and origin", ""]
+    lines += [line(["method", "family", "column", "n", "median", "largest", "fit error",
+                    "seconds per trajectory", "operator evaluations", "training minutes",
+                    "command", "seed", "commit", "hardware"])]  # fmt: skip
+    lines += [rule(14)]
+    for r in records:
+        lines.append(line([
+            r["method"], r["family"] or "", r["column"], str(r["n"]), f"{r['median']:.4f}",
+            f"{r['largest']:.4f}", _or_blank(r["fit_error"], ".5f"),
+            f"{r['seconds_per_trajectory']:.3f}", f"{r['operator_evaluations']:,.0f}",
+            _or_blank(r["training_minutes"], ".0f"), f"`{r['command']}`", str(r["seed"]),
+            r["commit"], r["hardware"],
+        ]))  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _or_blank(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,57 @@
+"""The command line: one sub-command per stage."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import tyro
+
+from opsplit._version import __version__
+from opsplit.commands.benchmark import Benchmark
+from opsplit.commands.demo import Demo
+from opsplit.commands.extract import Extract
+from opsplit.commands.fit import Identify, Predict, Search
+from opsplit.commands.generate import Generate
+from opsplit.commands.info import Info
+from opsplit.commands.pretrain import Pretrain
+from opsplit.errors import OpsplitError
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Identify, tyro.conf.subcommand("identify")]
+    | Annotated[Search, tyro.conf.subcommand("search")]
+    | Annotated[Generate, tyro.conf.subcommand("generate")]
+    | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
+    | Annotated[Extract, tyro.conf.subcommand("extract")]
+    | Annotated[Benchmark, tyro.conf.subcommand("benchmark")]
+    | Annotated[Info, tyro.conf.subcommand("info")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse the arguments, run the command; what a user can put right ends in one sentence."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--version"]:
+        print(f"opsplit {__version__}")
+        return
+    command = tyro.cli(
+        Command,  # type: ignore[arg-type]
+        prog="opsplit",
+        description="Forecast dynamics a surrogate was never trained on, "
+        "by splitting them into operators it knows.",
+        args=given,
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+    )
+    try:
+        command.run()
+    except OpsplitError as error:
+        print(f"opsplit: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        print(f"opsplit: {error.strerror or error}: {error.filename}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("opsplit: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,63 @@
+"""`opsplit benchmark`: measured beside published."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from opsplit._files import command_line, write_json
+from opsplit.commands.common import Common
+
+
+@dataclass(frozen=True)
+class Benchmark(Common):
+    """Measure methods on the paper's test columns and write a table.
+
+    Every trajectory is kept as soon as it is measured: stop any time, run the same command again.
+
+    Example: opsplit benchmark advection-diffusion --method beam --family spectral --n 16
+    """
+
+    physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
+    """The benchmark."""
+    method: str = "persistence,least-squares,direct,uniform,beam"
+    """Methods, separated by commas."""
+    family: str = "spectral,unet"
+    """Families, separated by commas."""
+    n: int = 128
+    """Trajectories per cell."""
+    n_unet: int = 24
+    """Trajectories per cell of the unet family."""
+    model: Path | None = None
+    """Measure this model directory instead of the bundled ones."""
+    cache: Path = Path("runs/benchmark")
+    """Where measured trajectories are kept."""
+    out: Path | None = Path("docs/results")
+    """Folder for PHYSICS.md and PHYSICS.json."""
+
+    def run(self) -> None:
+        self.check()
+        from opsplit.benchmark.run import cells, measure
+        from opsplit.benchmark.tables import markdown
+        from opsplit.report.progress import Progress
+
+        assert self.out is not None
+        records = []
+        todo = cells(self.physics, self.method.split(","), self.family.split(","), self.n,
+                     self.n_unet)
+        for number, cell in enumerate(todo, 1):
+            with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
+                records.append(
+                    measure(cell, self.seed, self.cache, bar, self.model, self.device)
+                )
+        order = {"persistence": 0, "least-squares": 1, "direct": 2, "uniform": 3, "beam": 4}
+        records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
+        write_json(self.out / f"{self.physics}.json", records)
+        title = self.physics.capitalize() + ": measured beside published"
+        text = markdown(records, title, command_line())
+        (self.out / f"{self.physics}.md").write_text(text)
+        print(json.dumps(records) if self.json else text)

@@ -1,0 +1,113 @@
+"""What all commands share: flags, finished work, printing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from opsplit._files import origin, read_json, write_json
+from opsplit.errors import OpsplitError
+
+RECORD = "opsplit.json"
+"""The effective configuration and the result, beside every output."""
+
+NOT_SETTINGS = {"json", "out", "force"}
+
+
+@dataclass(frozen=True)
+class Common:
+    """Flags of every command."""
+
+    out: Path | None = None
+    """Folder for what the command writes."""
+    seed: int = 0
+    """Seed of everything random."""
+    device: str = "cpu"
+    """Where to compute: cpu, cuda, cuda:1, ..."""
+    json: Annotated[bool, tyro.conf.arg(help="Print the result as JSON.")] = False
+    force: bool = False
+    """Do the work again although it is finished."""
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the result."""
+        held: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return {k: v for k, v in held.items() if k not in NOT_SETTINGS}
+
+    def check(self) -> None:
+        """Refuse what cannot work before anything is written."""
+        if not 0 <= self.seed < 2**31:
+            raise OpsplitError(f"--seed must lie in 0..{2**31 - 1}, got {self.seed}.")
+        kind = self.device.split(":")[0]
+        if kind not in ("cpu", "cuda", "mps"):
+            raise OpsplitError(f"Unknown --device {self.device!r}; choose cpu, cuda or mps.")
+        if kind != "cpu":
+            import torch
+
+            there = torch.cuda if kind == "cuda" else torch.backends.mps
+            if not there.is_available():
+                raise OpsplitError(f"This machine has no {kind} device; use --device cpu.")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in POSITIVE and value is not None and not value > 0:
+                flag = "--" + field.name.replace("_", "-")
+                raise OpsplitError(f"{flag} must be positive, got {value}.")
+        if self.out is not None:
+            try:
+                self.out.mkdir(parents=True, exist_ok=True)
+                probe = self.out / ".opsplit-probe"
+                probe.touch()
+                probe.unlink()
+            except OSError as reason:
+                raise OpsplitError(
+                    f"Cannot write to --out {self.out}: {reason.strerror}."
+                ) from None
+
+
+POSITIVE = {
+    "n", "n_unet", "steps", "dt", "width", "max_parts", "trials", "minutes", "frames", "window",
+    "refinement", "memory_mb", "operators", "environments", "states", "learning_rate",
+    "processes", "threads",
+}
+
+
+def fingerprint(*paths: Path) -> str:
+    """A short hash of files, so that changed input is not taken for finished work."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def once(
+    command: Common, work: Callable[[], dict[str, Any]], words: Callable[[dict[str, Any]], str],
+    inputs: tuple[Path, ...] = (),
+) -> None:
+    """Do the work unless `--out` already holds its result; print it; leave a record."""
+    command.check()
+    settings = {"command": type(command).__name__.lower(), **command.settings()}
+    settings["inputs"] = fingerprint(*inputs)
+    record = command.out / RECORD if command.out else None
+    result: dict[str, Any] | None = None
+    if record is not None and record.exists() and not command.force:
+        held = read_json(record)
+        if held.get("settings") == settings:
+            result = held["result"]
+    again = result is not None
+    if result is None:
+        result = work()
+        if record is not None:
+            facts = {"settings": settings, **origin(command.seed, command.device)}
+            write_json(record, {**facts, "result": result})
+    if command.json:
+        print(json.dumps(result))
+    else:
+        print(words(result))
+        if again:
+            print(f"(finished before, read from {record}; --force does it again)")

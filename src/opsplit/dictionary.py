@@ -1,0 +1,287 @@
+"""The operators a search may compose, with the physics each is known to stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.operators import Linear, OperatorFamily, Prepared, UserFunction, make_family
+from opsplit.operators.family import Initialisation
+from opsplit.pretrain.decoder import Decoder
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Operators of one family: codes, and the decoder that turns them into parameters.
+
+    Without a decoder the codes are the parameters themselves.
+    """
+
+    family: OperatorFamily
+    codes: Tensor
+    decoder: nn.Module | None = None
+    scale: float = 1.0
+    """The family acts on fields divided by this."""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @torch.no_grad()
+    def parameters(self) -> Tensor:
+        return self.codes if self.decoder is None else self.decoder(self.codes)
+
+
+@dataclass(frozen=True)
+class OperatorDictionary:
+    """An ordered set of operators from one or several families.
+
+    Arguments:
+        parts: operators, grouped by family; the order of the dictionary is part after part.
+        coefficients: one value per operator for every coefficient, zero where it has no share.
+        provenance: where every operator came from, in words.
+    """
+
+    parts: tuple[Part, ...]
+    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    provenance: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self)
+        if not self.provenance:
+            object.__setattr__(self, "provenance", ("unknown",) * n)
+        sizes = {name: len(v) for name, v in self.coefficients.items()} | {
+            "provenance": len(self.provenance)
+        }
+        for name, size in sizes.items():
+            if size != n:
+                raise OpsplitError(f"The dictionary has {n} operators but {size} of {name!r}.")
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def __repr__(self) -> str:
+        families = " + ".join(f"{len(p)} {p.family.name}" for p in self.parts) or "empty"
+        ranges = ", ".join(
+            f"{k} in [{v.min():.3g}, {v.max():.3g}]" for k, v in self.coefficients.items() if len(v)
+        )
+        return f"OperatorDictionary({families}; {ranges or 'no coefficients'})"
+
+    def describe(self, index: int) -> str:
+        """An operator in a few characters, such as `c=0.52`."""
+        known = [f"{k}={v[index]:.3g}" for k, v in self.coefficients.items() if v[index] != 0]
+        return " ".join(known) or f"#{index}"
+
+    def select(self, index: Sequence[int] | np.ndarray | Tensor) -> OperatorDictionary:
+        """The operators at these positions; those of one family stay together."""
+        chosen = np.asarray(index, dtype=int).reshape(-1)
+        if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(self)):
+            raise OpsplitError(f"Positions must lie in 0..{len(self) - 1}, got {chosen.tolist()}.")
+        parts, order, offset = [], [], 0
+        for part in self.parts:
+            mine = chosen[(chosen >= offset) & (chosen < offset + len(part))]
+            if len(mine):
+                codes = part.codes[torch.from_numpy(mine - offset)]
+                parts.append(Part(part.family, codes, part.decoder, part.scale))
+                order.append(mine)
+            offset += len(part)
+        kept = np.concatenate(order) if order else np.zeros(0, int)
+        return OperatorDictionary(
+            tuple(parts),
+            {k: v[kept] for k, v in self.coefficients.items()},
+            tuple(self.provenance[i] for i in kept),
+        )
+
+    def where(self, condition: Callable[[dict[str, float]], bool]) -> OperatorDictionary:
+        """The operators whose coefficients satisfy a condition."""
+        return self.select(
+            [
+                i
+                for i in range(len(self))
+                if condition({k: float(v[i]) for k, v in self.coefficients.items()})
+            ]
+        )
+
+    def subsample(self, n: int, seed: int) -> OperatorDictionary:
+        """`n` operators at random, in the dictionary's order."""
+        if not 1 <= n <= len(self):
+            raise OpsplitError(f"Cannot take {n} of {len(self)} operators.")
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        return self.select(order[:n].sort().values)
+
+    def merge(self, other: OperatorDictionary) -> OperatorDictionary:
+        """Both dictionaries, families and physics may differ; missing coefficients are zero."""
+        for part in other.parts:
+            first = self.parts[0].family if self.parts else part.family
+            if (part.family.channels, part.family.ndim) != (first.channels, first.ndim):
+                raise OpsplitError(
+                    f"Operators on {first.ndim}-D fields with {first.channels} channels cannot "
+                    f"join operators on {part.family.ndim}-D fields with "
+                    f"{part.family.channels} channels."
+                )
+        names = list(dict.fromkeys([*self.coefficients, *other.coefficients]))
+        merged = {
+            name: np.concatenate(
+                [np.asarray(d.coefficients.get(name, np.zeros(len(d)))) for d in (self, other)]
+            )
+            for name in names
+        }
+        return OperatorDictionary(
+            self.parts + other.parts, merged, self.provenance + other.provenance
+        )
+
+    def add(
+        self,
+        operator: Callable[..., Tensor] | OperatorFamily,
+        parameters: Tensor | None = None,
+        coefficients: Mapping[str, float] | None = None,
+        provenance: str = "added by hand",
+    ) -> OperatorDictionary:
+        """This dictionary and one more operator: a family with parameters, or your own `f(u)`."""
+        if not isinstance(operator, OperatorFamily):
+            like = self.parts[0].family
+            operator = UserFunction(like.channels, like.ndim, f=operator)
+        if parameters is None:
+            parameters = torch.ones(1, operator.n_parameters)
+        known = {k: np.full(len(parameters), v) for k, v in (coefficients or {}).items()}
+        new = OperatorDictionary(
+            (Part(operator, parameters),), known, (provenance,) * len(parameters)
+        )
+        return self.merge(new)
+
+    @torch.no_grad()
+    def prepare(self, grid: Grid, like: Tensor) -> PreparedDictionary:
+        """All operators, ready to act on fields of this grid, on the device and dtype of `like`."""
+        prepared = []
+        for part in self.parts:
+            parameters = part.parameters().to(like)
+            prepared.append((part.family, part.family.prepare(parameters, grid), part.scale))
+        return PreparedDictionary(tuple(prepared))
+
+    def save(self, folder: str | Path, with_decoders: bool = True) -> None:
+        """Write `dictionary.json` and `dictionary.safetensors`.
+
+        Without decoders the codes mean something only beside the model that wrote them.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        tensors, parts = {}, []
+        for i, part in enumerate(self.parts):
+            tensors[f"part{i}.codes"] = part.codes.detach().cpu().contiguous()
+            entry: dict[str, Any] = {
+                "family": part.family.name,
+                "config": part.family.config(),
+                "scale": part.scale,
+            }
+            if isinstance(part.decoder, Decoder):
+                entry["decoder"] = part.decoder.sizes()
+                if with_decoders:
+                    for name, tensor in part.decoder.state_dict().items():
+                        tensors[f"part{i}.decoder.{name}"] = tensor.detach().cpu().contiguous()
+            parts.append(entry)
+        text = {
+            "format": FORMAT,
+            "parts": parts,
+            "coefficients": {k: [float(x) for x in v] for k, v in self.coefficients.items()},
+            "provenance": list(self.provenance),
+        }
+        save_file(tensors, target / "dictionary.safetensors")
+        (target / "dictionary.json").write_text(json.dumps(text) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | Path, decoder: nn.Module | None = None) -> OperatorDictionary:
+        """Read a dictionary; `decoder` serves parts that were saved without theirs."""
+        source = Path(folder)
+        try:
+            text = json.loads((source / "dictionary.json").read_text())
+            tensors = load_file(source / "dictionary.safetensors")
+        except FileNotFoundError as reason:
+            raise OpsplitError(f"No dictionary in {source}: {reason.filename} is missing.") from None
+        except (SafetensorError, json.JSONDecodeError, OSError) as reason:
+            raise OpsplitError(f"The dictionary in {source} cannot be read: {reason}") from None
+        parts = []
+        for i, entry in enumerate(text["parts"]):
+            family = make_family(entry["family"], **entry["config"])
+            own = {
+                name.split(".decoder.")[1]: t
+                for name, t in tensors.items()
+                if name.startswith(f"part{i}.decoder.")
+            }
+            writer: nn.Module | None = None
+            if own:
+                blank = torch.zeros(family.n_parameters)
+                start = family.initialisation(torch.Generator().manual_seed(0))
+                writer = Decoder(
+                    initialisation=Initialisation(blank, start.scale, start.bound),
+                    **entry["decoder"],
+                )
+                writer.load_state_dict(own)
+            elif "decoder" in entry:
+                if decoder is None:
+                    raise OpsplitError(
+                        f"The dictionary in {source} holds codes of a model; load that model."
+                    )
+                writer = decoder
+            parts.append(Part(family, tensors[f"part{i}.codes"], writer, entry["scale"]))
+        coefficients = {k: np.asarray(v) for k, v in text["coefficients"].items()}
+        return cls(tuple(parts), coefficients, tuple(text["provenance"]))
+
+    @classmethod
+    def analytic(
+        cls, channels: int, ndim: int, terms: Sequence[Mapping[str, Any]],
+        coefficients: Mapping[str, Sequence[float]] | None = None,
+    ) -> OperatorDictionary:
+        """Exact flows, one per entry of `terms` (arguments of `Linear.parameters`)."""
+        family = Linear(channels, ndim)
+        codes = torch.cat([family.parameters(**term) for term in terms])
+        known = {k: np.asarray(v, float) for k, v in (coefficients or {}).items()}
+        return cls((Part(family, codes),), known, ("exact",) * len(codes))
+
+
+@dataclass(frozen=True)
+class PreparedDictionary:
+    """Operators of several families behind one call: `flow(index, u, duration)`."""
+
+    parts: tuple[tuple[OperatorFamily, Prepared, float], ...]
+
+    def __len__(self) -> int:
+        return sum(len(prepared) for _, prepared, _ in self.parts)
+
+    def flow(self, index: Tensor, u: Tensor, duration: float | Tensor) -> Tensor:
+        """Operator `index[e]` on the states `u[e]`, for all `e`: `(E, K, channel, *space)`."""
+        if len(self.parts) == 1:
+            family, prepared, scale = self.parts[0]
+            return self._flow(family, prepared.take(index), scale, u, duration)
+        out = torch.empty_like(u)
+        offset = 0
+        each = torch.as_tensor(duration, dtype=u.dtype, device=u.device).expand(len(index))
+        for family, prepared, scale in self.parts:
+            mine = (index >= offset) & (index < offset + len(prepared))
+            if bool(mine.any()):
+                chosen = prepared.take(index[mine] - offset)
+                out[mine] = self._flow(family, chosen, scale, u[mine], each[mine])
+            offset += len(prepared)
+        return out
+
+    @staticmethod
+    def _flow(
+        family: OperatorFamily, prepared: Prepared, scale: float, u: Tensor,
+        duration: float | Tensor,
+    ) -> Tensor:
+        return family.flow(prepared, u / scale, duration) * scale
+
+    def evaluations(self, duration: float) -> int:
+        """Right-hand-side evaluations of one flow, for the dearest family."""
+        return max(family.evaluations(duration) for family, _, _ in self.parts)

@@ -1,0 +1,96 @@
+"""The space a field lives on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+
+BOUNDARIES = ("periodic", "reflect", "zero")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A uniform grid of one to three axes.
+
+    Axis `a` holds `shape[a]` points at `x_j = j * extent[a] / shape[a]`: the left end is a grid
+    point, the right end is not (on a periodic axis it is the left end again).
+
+    Arguments:
+        shape: points per axis.
+        extent: physical length per axis.
+        boundary: `"periodic"`, `"reflect"` or `"zero"` per axis; one word stands for all axes.
+    """
+
+    shape: tuple[int, ...]
+    extent: tuple[float, ...]
+    boundary: tuple[str, ...] | str = "periodic"
+
+    def __post_init__(self) -> None:
+        shape = tuple(int(n) for n in self.shape)
+        extent = tuple(float(length) for length in self.extent)
+        words = self.boundary
+        boundary = (words,) * len(shape) if isinstance(words, str) else tuple(words)
+        if not 1 <= len(shape) <= 3:
+            raise OpsplitError(f"A grid has 1 to 3 axes, but shape {shape} has {len(shape)}.")
+        if len(extent) != len(shape) or len(boundary) != len(shape):
+            raise OpsplitError(
+                f"Grid shape {shape} needs one extent and one boundary per axis, "
+                f"got extent {extent} and boundary {boundary}."
+            )
+        if min(shape) < 2 or not all(math.isfinite(x) and x > 0 for x in extent):
+            raise OpsplitError(
+                f"Grid axes need at least 2 points and a positive length, got {shape} and {extent}."
+            )
+        for word in boundary:
+            if word not in BOUNDARIES:
+                raise OpsplitError(f"Unknown boundary {word!r}; choose from {list(BOUNDARIES)}.")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "boundary", boundary)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        return tuple(length / n for length, n in zip(self.extent, self.shape, strict=True))
+
+    @property
+    def periodic(self) -> bool:
+        return all(word == "periodic" for word in self.boundary)
+
+    def axes(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+        """Coordinates of the points along every axis."""
+        return tuple(
+            torch.arange(n, dtype=dtype) * h for n, h in zip(self.shape, self.spacing, strict=True)
+        )
+
+    def wavenumbers(
+        self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> tuple[Tensor, ...]:
+        """Physical wavenumbers of `torch.fft.rfftn`, one broadcastable tensor per axis."""
+        out = []
+        for axis, (n, h) in enumerate(zip(self.shape, self.spacing, strict=True)):
+            last = axis == self.ndim - 1
+            frequencies = torch.fft.rfftfreq if last else torch.fft.fftfreq
+            k = 2 * math.pi * frequencies(n, h, dtype=dtype, device=device)
+            out.append(k.reshape([-1 if a == axis else 1 for a in range(self.ndim)]))
+        return tuple(out)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "shape": list(self.shape),
+            "extent": list(self.extent),
+            "boundary": list(self.boundary),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Grid:
+        return cls(tuple(data["shape"]), tuple(data["extent"]), tuple(data["boundary"]))

@@ -1,0 +1,96 @@
+"""The protocol everything above the operators hangs on: prepare once, then flow."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`E` operators of one family, ready to act on fields of one grid: tensors `(E, ...)`."""
+
+    tensors: Mapping[str, Tensor]
+    grid: Grid
+
+    def __len__(self) -> int:
+        return int(next(iter(self.tensors.values())).shape[0])
+
+    def take(self, index: Tensor) -> Prepared:
+        """The operators at these positions, repeated where an index is."""
+        return Prepared({name: t[index] for name, t in self.tensors.items()}, self.grid)
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """How generated parameters start and how far they may go, one number per parameter.
+
+    A decoder emits `bound * tanh((start + scale * raw) / bound)`.
+    """
+
+    start: Tensor
+    scale: Tensor
+    bound: Tensor
+
+
+class OperatorFamily(ABC):
+    """Operators `du/dt = f_theta(u)` that share one architecture.
+
+    `E` operators act on `K` states each in one call, without a loop over either.
+    """
+
+    name: ClassVar[str]
+    n_parameters: int
+    channels: int
+    ndim: int
+
+    @abstractmethod
+    def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
+        """Turn parameter vectors `(E, n_parameters)` into what `flow` needs on this grid."""
+
+    @abstractmethod
+    def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        """States `(E, K, channel, *space)` after `duration`, one number or one per operator."""
+
+    @abstractmethod
+    def initialisation(self, generator: torch.Generator) -> Initialisation:
+        """Start, scale and bound of every generated parameter."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, for `config.json`."""
+
+    def evaluations(self, duration: float) -> int:
+        """Right-hand-side evaluations of one flow of that duration."""
+        return 1
+
+    def workspace(self, grid: Grid, states: int) -> int:
+        """Numbers held in memory, about, while one operator acts on so many states."""
+        return 8 * states * self.channels * math.prod(grid.shape)
+
+    def check_grid(self, grid: Grid) -> None:
+        """Raise with the reason if the family cannot act on this grid."""
+        if grid.ndim != self.ndim:
+            raise OpsplitError(
+                f"These {self.name} operators act on {self.ndim}-D fields, "
+                f"the data are {grid.ndim}-D with shape {grid.shape}."
+            )
+
+
+def per_operator(duration: float | Tensor, u: Tensor) -> Tensor:
+    """The duration as a tensor that broadcasts over states `(E, K, channel, *space)`."""
+    h = torch.as_tensor(duration, dtype=u.dtype, device=u.device)
+    return h.reshape(-1, *[1] * (u.ndim - 1)) if h.ndim else h
+
+
+def longest(duration: float | Tensor) -> float:
+    return float(torch.as_tensor(duration).abs().max())

@@ -1,0 +1,252 @@
+"""The paper's family: a small U-Net with generated weights, integrated by RK4.
+
+All convolutions are bias-free and grouped by operator, so that `E` weight sets act on `K`
+states each in one call; the layout inside is `(K, E * channel, *space)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.operators.family import (
+    Initialisation,
+    OperatorFamily,
+    Prepared,
+    longest,
+    per_operator,
+)
+from opsplit.operators.integrators import rk4
+
+CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+LEVELS = 4
+NORM_GROUPS = 4
+
+
+class UNet(OperatorFamily):
+    """DISCO's operator: four levels down and up, group norm, GELU, linear adapters.
+
+    Arguments:
+        channels: physical channels of the field.
+        ndim: space axes.
+        boundary: per axis; a wall ("reflect" or "zero") adds a mask channel that marks it.
+        width: channels at full resolution.
+        steps: RK4 steps for one `max_step`.
+        max_step: longest duration covered by `steps` RK4 steps, in physical time; a longer
+            flow is split into equal parts no longer than this.
+    """
+
+    name = "unet"
+
+    def __init__(
+        self,
+        channels: int,
+        ndim: int,
+        max_step: float,
+        boundary: tuple[str, ...] | None = None,
+        width: int = 8,
+        steps: int = 1,
+    ) -> None:
+        self.channels, self.ndim, self.width = channels, ndim, width
+        self.max_step, self.steps = max_step, steps
+        self.boundary = tuple(boundary or ("periodic",) * ndim)
+        self.walls = any(word != "periodic" for word in self.boundary)
+        self.layers = self._layers()
+        self.n_parameters = sum(math.prod(shape) for shape, _ in self.layers.values())
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "channels": self.channels,
+            "ndim": self.ndim,
+            "max_step": self.max_step,
+            "boundary": list(self.boundary),
+            "width": self.width,
+            "steps": self.steps,
+        }
+
+    def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
+        """Shape and fan-in of every parameter tensor; fan-in 0 marks a norm's affine part."""
+        s, d, c_in = self.width, self.ndim, self.channels + self.walls
+        one, two, three = (1,) * d, (2,) * d, (3,) * d
+        layers: dict[str, tuple[tuple[int, ...], int]] = {}
+
+        def conv(name: str, out: int, into: int, kernel: tuple[int, ...]) -> None:
+            layers[name] = ((out, into, *kernel), into * math.prod(kernel))
+
+        def norm(name: str, channels: int) -> None:
+            layers[f"{name}.gain"] = ((channels,), 0)
+            layers[f"{name}.shift"] = ((channels,), 0)
+
+        conv("adapter_in", s, c_in, one)
+        layers["adapter_in.bias"] = ((s,), c_in)
+        conv("in1", s, s, three)
+        conv("in2", s, s, three)
+        for level in range(LEVELS):
+            c = s * 2 ** (level + 1)
+            conv(f"down{level}", c, c // 2, two)
+            norm(f"down{level}.norm1", c)
+            conv(f"down{level}.depthwise", c, 1, three)
+            norm(f"down{level}.norm2", c)
+        c = s * 2**LEVELS
+        conv("middle1", 2 * c, c, one)
+        norm("middle.norm", 2 * c)
+        conv("middle2", c, 2 * c, one)
+        for level in reversed(range(LEVELS)):
+            c = s * 2 ** (level + 1)
+            # A transposed convolution with kernel = stride = 2 is a 1x1 convolution to
+            # 2^d times the channels, then depth to space; far faster in groups on a CPU.
+            layers[f"up{level}"] = ((c // 2 * 2**d, c, *one), c)
+            conv(f"up{level}.merge", c // 2, 2, three)
+            norm(f"up{level}.norm", c // 2)
+        conv("out1", s, s, three)
+        norm("out.norm", s)
+        conv("out2", s, s, three)
+        conv("adapter_out", self.channels, s, one)
+        layers["adapter_out.bias"] = ((self.channels,), s)
+        return layers
+
+    def initialisation(self, generator: torch.Generator) -> Initialisation:
+        """PyTorch's default start for each layer; weights stay within four times its bound."""
+        start, scale, bound = [], [], []
+        for name, (shape, fan_in) in self.layers.items():
+            n = math.prod(shape)
+            size = 1 / math.sqrt(fan_in) if fan_in else 1.0
+            if fan_in:
+                begin = size * (2 * torch.rand(n, generator=generator) - 1)
+            else:
+                begin = torch.full((n,), float(name.endswith("gain")))
+            start.append(begin)
+            scale.append(torch.full((n,), size if fan_in else 0.3))
+            bound.append(torch.full((n,), 4 * size))
+        return Initialisation(torch.cat(start), torch.cat(scale), torch.cat(bound))
+
+    def check_grid(self, grid: Grid) -> None:
+        super().check_grid(grid)
+        if any(n % 2**LEVELS for n in grid.shape):
+            raise OpsplitError(
+                f"A unet operator halves the grid {LEVELS} times: every axis needs a multiple of "
+                f"{2**LEVELS} points, got {grid.shape}."
+            )
+        if grid.boundary != self.boundary:
+            raise OpsplitError(
+                f"These unet operators were made for boundaries {self.boundary}, "
+                f"the data have {grid.boundary}."
+            )
+
+    def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
+        self.check_grid(grid)
+        sizes = [math.prod(shape) for shape, _ in self.layers.values()]
+        pieces = parameters.split(sizes, dim=1)
+        return Prepared(
+            {
+                name: piece.reshape(-1, *shape)
+                for (name, (shape, _)), piece in zip(self.layers.items(), pieces, strict=True)
+            },
+            grid,
+        )
+
+    def evaluations(self, duration: float) -> int:
+        return 4 * self._rk_steps(duration)
+
+    def workspace(self, grid: Grid, states: int) -> int:
+        fields = states * math.prod(grid.shape) * (self.width * 8 + self.channels * 8)
+        return 2 * self.n_parameters + fields
+
+    def _rk_steps(self, duration: float) -> int:
+        return self.steps * max(1, math.ceil(duration / self.max_step - 1e-6))
+
+    def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        # Weights with the operator folded into the output channel, as grouped convolutions want.
+        w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
+        n_operators = u.shape[0]
+        h = per_operator(duration, u)
+        mask = self._wall_mask(prepared.grid, u) if self.walls else None
+        states = u.transpose(0, 1)
+        h = h.transpose(0, 1) if h.ndim else h
+        out = rk4(
+            lambda x: self._field(w, x, n_operators, mask),
+            states,
+            h,
+            self._rk_steps(longest(duration)),
+        )
+        return out.transpose(0, 1)
+
+    def _wall_mask(self, grid: Grid, u: Tensor) -> Tensor:
+        """One on cells beside a wall, zero elsewhere."""
+        mask = torch.zeros(grid.shape, dtype=u.dtype, device=u.device)
+        for axis, word in enumerate(self.boundary):
+            if word != "periodic":
+                mask.select(axis, 0).fill_(1)
+                mask.select(axis, -1).fill_(1)
+        return mask
+
+    def _field(self, w: dict[str, Tensor], x: Tensor, e: int, mask: Tensor | None) -> Tensor:
+        """`f_theta` on states `(K, E, channel, *space)`."""
+        convolve = CONVOLUTION[self.ndim]
+        k, space = x.shape[0], x.shape[3:]
+
+        def conv(x: Tensor, name: str, **options: Any) -> Tensor:
+            return convolve(x, w[name], w.get(f"{name}.bias"), groups=e, **options)
+
+        def conv3(x: Tensor, name: str) -> Tensor:
+            return conv(self._pad(x), name)
+
+        def depthwise(x: Tensor, weight: Tensor) -> Tensor:
+            return convolve(self._pad(x), weight, groups=weight.shape[0])
+
+        def norm_gelu(x: Tensor, name: str) -> Tensor:
+            gain, shift = w[f"{name}.gain"], w[f"{name}.shift"]
+            return F.gelu(F.group_norm(x, NORM_GROUPS * e, gain, shift))
+
+        if mask is not None:
+            x = torch.cat([x, mask.expand(k, e, 1, *space)], 2)
+        x = conv(x.flatten(1, 2), "adapter_in")
+        x = conv3(conv3(x, "in1"), "in2")
+        skips = [x]
+        for level in range(LEVELS):
+            x = norm_gelu(conv(x, f"down{level}", stride=2), f"down{level}.norm1")
+            x = norm_gelu(depthwise(x, w[f"down{level}.depthwise"]), f"down{level}.norm2")
+            skips.append(x)
+        skips.pop()
+        x = x + conv(norm_gelu(conv(x, "middle1"), "middle.norm"), "middle2")
+        for level in reversed(range(LEVELS)):
+            x = self._depth_to_space(conv(x, f"up{level}"))
+            # Every output of the merging convolution sees two neighbouring channels of
+            # [upsampled, skip], so the halves never meet here: convolve each, add in pairs.
+            halves = w[f"up{level}.merge"].unflatten(0, (e, 2, -1)).transpose(0, 1).flatten(1, 3)
+            merged = [
+                depthwise(part, half.unsqueeze(1)).unflatten(1, (e, -1, 2)).sum(3)
+                for part, half in zip((x, skips.pop()), halves, strict=True)
+            ]
+            x = norm_gelu(torch.cat(merged, 2).flatten(1, 2), f"up{level}.norm")
+        x = conv3(norm_gelu(conv3(x, "out1"), "out.norm"), "out2")
+        return conv(x, "adapter_out").unflatten(1, (e, self.channels))
+
+    def _pad(self, x: Tensor) -> Tensor:
+        """One cell on both ends of every axis, by the boundary of that axis."""
+        for axis, word in enumerate(self.boundary):
+            dim = x.ndim - self.ndim + axis
+            n = x.shape[dim]
+            if word == "zero":
+                edge = torch.zeros_like(x.narrow(dim, 0, 1))
+                ends = (edge, edge)
+            elif word == "reflect" and n > 1:
+                ends = (x.narrow(dim, 1, 1), x.narrow(dim, n - 2, 1))
+            else:
+                ends = (x.narrow(dim, n - 1, 1), x.narrow(dim, 0, 1))
+            x = torch.cat([ends[0], x, ends[1]], dim)
+        return x
+
+    def _depth_to_space(self, x: Tensor) -> Tensor:
+        d = self.ndim
+        space = x.shape[2:]
+        x = x.unflatten(1, (-1, *(2,) * d))
+        order = [0, 1, *(2 + axis + part for axis in range(d) for part in (d, 0))]
+        return x.permute(order).reshape(x.shape[0], x.shape[1], *(2 * n for n in space))

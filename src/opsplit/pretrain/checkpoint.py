@@ -1,0 +1,74 @@
+"""Resume state: everything training needs to go on exactly, in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from opsplit.errors import OpsplitError
+
+FILE = "resume.safetensors"
+
+
+def save_state(
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimiser: Any, facts: dict[str, Any]
+) -> None:
+    """Write weights, averaged weights, optimiser and counters, whole or not at all."""
+    tensors = {f"model.{name}": t for name, t in model.state_dict().items()}
+    tensors |= {f"average.{name}": t for name, t in average.items()}
+    for index, state in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{name}": t for name, t in state.items()}
+    # Cloned, because a file must not share memory with weights that go on changing.
+    tensors = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
+    partial = path.with_name(path.name + ".part")
+    save_file(tensors, partial, {"facts": json.dumps(facts)})
+    os.replace(partial, path)
+
+
+def load_state(
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimiser: Any
+) -> dict[str, Any]:
+    """Put back what `save_state` wrote; returns the counters."""
+    try:
+        with safe_open(path, "pt") as file:
+            facts: dict[str, Any] = json.loads(file.metadata()["facts"])
+            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as reason:
+        raise OpsplitError(
+            f"{path} cannot be read ({reason}). Delete it to start this run again."
+        ) from None
+
+    def group(prefix: str) -> dict[str, Tensor]:
+        return {n[len(prefix) :]: t for n, t in held.items() if n.startswith(prefix)}
+
+    model.load_state_dict(group("model."))
+    for name, tensor in group("average.").items():
+        average[name].copy_(tensor)
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in group("optimiser.").items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = tensor
+    groups = optimiser.state_dict()["param_groups"]
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+    return facts
+
+
+def averaged(model: nn.Module, average: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The model's state with averaged weights in place of the current ones."""
+    state = dict(model.state_dict())
+    state.update(average)
+    return state
+
+
+@torch.no_grad()
+def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
+    """Exponential moving average of the weights."""
+    names = dict(model.named_parameters())
+    torch._foreach_lerp_(list(average.values()), [names[n] for n in average], 1 - decay)

@@ -1,0 +1,62 @@
+"""Where training curves go: `metrics.csv` always, TensorBoard or Weights & Biases if asked."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from opsplit.errors import OpsplitError
+
+Row = dict[str, float]
+
+
+class MetricsFile:
+    """A CSV file that survives kills: rows after the resumed step are dropped on opening."""
+
+    def __init__(self, path: Path, keep_below: int) -> None:
+        self.path = path
+        self.rows: list[Row] = []
+        if path.exists():
+            with open(path, newline="") as stream:
+                for row in csv.DictReader(stream):
+                    try:
+                        held = {k: float(v) for k, v in row.items() if v}
+                        if held["step"] <= keep_below:
+                            self.rows.append(held)
+                    except (KeyError, TypeError, ValueError):
+                        continue  # a line cut short by a kill
+
+    def write(self, row: Row) -> None:
+        self.rows.append(row)
+        names = list(dict.fromkeys(name for r in self.rows for name in r))
+        partial = self.path.with_name(self.path.name + ".part")
+        with open(partial, "w", newline="") as stream:
+            writer = csv.DictWriter(stream, names)
+            writer.writeheader()
+            writer.writerows(self.rows)
+        os.replace(partial, self.path)
+
+
+def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | None:
+    """A function `(row, step) -> None` of the chosen service, or None."""
+    if name is None:
+        return None
+    try:
+        if name == "tensorboard":
+            from lightning_fabric.loggers import TensorBoardLogger
+
+            board = TensorBoardLogger(folder, name="tensorboard")
+            return lambda row, step: board.log_metrics(row, step)
+        if name == "wandb":
+            import wandb  # type: ignore[import-not-found,unused-ignore]
+
+            run = wandb.init(project="opsplit", dir=str(folder), name=folder.name)
+            return lambda row, step: run.log(row, step=step)
+    except ImportError:
+        raise OpsplitError(
+            f"The {name} logger needs a package that is not installed: "
+            f"pip install 'opsplit[{name}]'"
+        ) from None
+    raise OpsplitError(f"Unknown logger {name!r}; choose tensorboard or wandb.")

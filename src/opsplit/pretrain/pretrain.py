@@ -1,0 +1,175 @@
+"""The whole stage: configure, train, extract, store."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from opsplit._files import origin, read_json, write_json
+from opsplit.config import EncoderConfig, ModelConfig, TrainConfig, preset_configs
+from opsplit.errors import OpsplitError
+from opsplit.model import Model
+from opsplit.physics import PHYSICS, get_physics
+from opsplit.pretrain import checkpoint
+from opsplit.pretrain.disco import Disco, relative_error
+from opsplit.pretrain.extract import extract, extract_codebook
+from opsplit.pretrain.loop import read_metrics, train
+from opsplit.pretrain.sources import FreshSource, StoredSource
+from opsplit.report.card import write_card
+from opsplit.trajectories import Trajectories
+
+DICTIONARY_SEED = 42
+
+
+def pretrain(
+    physics: str,
+    family: str,
+    preset: str,
+    folder: Path,
+    *,
+    data: Path | None = None,
+    changes: dict[str, Any] | None = None,
+    device: str = "cpu",
+    processes: int = 1,
+    threads: int | None = None,
+    logger: str | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train a model into `folder`, or go on with the training that is there.
+
+    Arguments:
+        physics: a known equation, or any name together with `data`.
+        data: stored trajectories to train on.
+        changes: settings of `TrainConfig` that differ from the preset.
+    """
+    torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // processes))
+    encoder, config = preset_configs(preset, family)
+    source: FreshSource | StoredSource
+    if data is not None:
+        stored = Trajectories.load(data)
+        source = StoredSource(stored)
+        config = replace(config, recipe="codebook", durations=(1.0,))
+        grid, dt, channels = stored.grid, stored.dt, stored.channels
+        names, rescale = tuple(stored.coefficients), False
+        scale = float(stored.data.std()) or 1.0
+    elif physics in PHYSICS:
+        equation = get_physics(physics)
+        equation.check_split((changes or {}).get("split", "train"))
+        source = FreshSource(equation)
+        grid, dt, channels = equation.grid, equation.dt, equation.channels
+        names = tuple(equation.sample_coefficients("train", 1, torch.Generator()))
+        rescale, scale = equation.homogeneous, 1.0
+    else:
+        raise OpsplitError(
+            f"Unknown physics {physics!r}: choose from {sorted(PHYSICS)}, or give --data."
+        )
+    config = replace(config, **(changes or {}))
+    if config.recipe == "codebook" and isinstance(source, FreshSource):
+        raise OpsplitError(
+            "The codebook recipe needs environments: give stored trajectories with --data, "
+            "or use --recipe in-context."
+        )
+    _check_sizes(encoder, config, grid.shape)
+    step = dt * 1.001
+    operator: dict[str, Any] = {"max_step": step}
+    if family == "unet":
+        operator["boundary"] = list(grid.boundary)
+    else:
+        operator |= SPECTRAL.get(physics, {})
+        operator["bump_wavenumber"] = max(
+            3.1416 * n / length for n, length in zip(grid.shape, grid.extent, strict=True)
+        )
+    model = ModelConfig(
+        physics=physics,
+        family=family,  # type: ignore[arg-type]
+        recipe=config.recipe,
+        preset=preset,  # type: ignore[arg-type]
+        channels=tuple(channels),
+        ndim=grid.ndim,
+        dt=dt,
+        grid=grid.to_dict(),
+        coefficients=names,
+        environments=source.environments if isinstance(source, StoredSource) else 0,
+        scale=scale,
+        rescale=rescale,
+        encoder=encoder,
+        operator=operator,
+    )
+    train(
+        model, config, source, folder,
+        device=device, processes=processes, logger=logger, quiet=quiet,
+    )  # fmt: skip
+    return finish(folder, model, config, source)
+
+
+SPECTRAL: dict[str, dict[str, Any]] = {"advection-diffusion": {"copies": 2}}
+"""Arguments of the spectral family where an equation wants other than the default."""
+
+
+def _check_sizes(encoder: EncoderConfig, config: TrainConfig, shape: tuple[int, ...]) -> None:
+    if any(n % encoder.patch for n in shape):
+        raise OpsplitError(
+            f"The encoder cuts every axis into patches of {encoder.patch} points; "
+            f"a grid of {shape} does not divide."
+        )
+    if config.learning_rate <= 0 or config.steps < 1:
+        raise OpsplitError("Training needs a positive learning rate and at least one step.")
+
+
+def finish(
+    folder: Path, model: ModelConfig, config: TrainConfig, source: FreshSource | StoredSource
+) -> dict[str, Any]:
+    """Turn the averaged weights of a run into a model directory."""
+    record = folder / "metrics.json"
+    held = load_file(folder / checkpoint.FILE)
+    rows = read_metrics(folder)
+    if record.exists():
+        before: dict[str, Any] = read_json(record)
+        if before.get("steps") == int(rows[-1]["step"]):
+            return before
+    disco = Disco(model)
+    for prefix in ("model.", "average."):
+        part = {n[len(prefix) :]: t for n, t in held.items() if n.startswith(prefix)}
+        disco.load_state_dict(part, strict=False)
+    disco.eval().requires_grad_(False)
+    if model.environments:
+        assert isinstance(source, StoredSource)
+        dictionary = extract_codebook(disco, source.coefficients())
+    elif isinstance(source, StoredSource):
+        dictionary = extract(disco, source.data, context=config.context, seed=DICTIONARY_SEED)
+    else:
+        examples = source.physics.dictionary_trajectories(
+            config.split, config.dictionary, DICTIONARY_SEED
+        )
+        dictionary = extract(disco, examples, context=config.context, seed=DICTIONARY_SEED)
+    result = {
+        "steps": int(rows[-1]["step"]),
+        "minutes": rows[-1]["seconds"] / 60,
+        "validation": {
+            k.removeprefix("validation "): v for k, v in rows[-1].items() if k.startswith("valid")
+        },
+        "semigroup": semigroup(disco, source, config),
+        "operators": len(dictionary),
+        **origin(config.seed),
+    }
+    Model(disco, dictionary, result).save(folder)
+    write_card(folder, model, config, result, rows)
+    write_json(record, result)
+    return result
+
+
+@torch.no_grad()
+def semigroup(disco: Disco, source: FreshSource | StoredSource, config: TrainConfig) -> float:
+    """How far two half steps are from one whole step, relative, on unseen states."""
+    settings = replace(config, durations=(1.0,), environments=16, states=8)
+    batch = source.draw(settings, torch.Generator().manual_seed(2**40 + 7))
+    operators = disco.operators(disco.encode(batch.context))
+    u, h = batch.state / disco.config.scale, batch.duration
+    whole = disco.family.flow(operators, u, h)
+    halves = disco.family.flow(operators, disco.family.flow(operators, u, h / 2), h / 2)
+    return float(relative_error(halves, whole).mean())

@@ -1,0 +1,168 @@
+"""Where training batches come from: fresh from an exact solver, or from stored trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from opsplit.config import TrainConfig
+from opsplit.errors import OpsplitError
+from opsplit.physics import Physics
+from opsplit.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`E` dynamics with one context each and `K` pairs of states, `duration` apart."""
+
+    context: Tensor
+    """`(E, time, channel, *space)`"""
+    state: Tensor
+    """`(E, K, channel, *space)`"""
+    target: Tensor
+    """`(E, K, channel, *space)`"""
+    duration: float
+    environment: Tensor
+    """Row in the codebook of each dynamics, or -1."""
+    coefficients: dict[str, Tensor]
+    """Physical coefficients of each dynamics."""
+
+    def to(self, device: torch.device) -> Batch:
+        moved = (x.to(device) for x in (self.context, self.state, self.target))
+        return Batch(*moved, self.duration, self.environment.to(device), self.coefficients)
+
+    def mechanisms(self) -> list[str]:
+        """Which coefficients are active in each dynamics, such as `c` or `c+D`."""
+        active = {name: v != 0 for name, v in self.coefficients.items()}
+        return [
+            "+".join(name for name, on in active.items() if on[i]) or "none"
+            for i in range(len(self.context))
+        ]
+
+
+class Source(Protocol):
+    """Anything that can draw a training batch."""
+
+    def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch: ...
+
+
+def _choose(durations: tuple[float, ...], generator: torch.Generator) -> float:
+    return durations[int(torch.randint(len(durations), (1,), generator=generator))]
+
+
+class FreshSource:
+    """New coefficients and new fields in every batch; for physics with an exact solution."""
+
+    def __init__(self, physics: Physics) -> None:
+        self.physics = physics
+
+    def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
+        physics, e, k = self.physics, config.environments, config.states
+        split, length, dt = config.split, config.context, self.physics.dt
+
+        def frame(last: int, n: int) -> Tensor:
+            """Random frame numbers from 0 to `last`."""
+            return torch.randint(last + 1, (n, 1), generator=generator).double()
+
+        coefficients = physics.sample_coefficients(split, e, generator)
+        fields = physics.initial_fields(e, generator, split)
+        window = torch.arange(length, dtype=torch.float64)
+        duration = _choose(config.durations, generator)
+        if config.recipe == "plain":
+            # States follow their own context: the paper's ablation.
+            begin = frame(physics.frames - length - k - 1, e)
+            ahead = begin + length - 1 + torch.arange(k, dtype=torch.float64)
+            times = torch.cat([begin + window, ahead, ahead + duration], 1) * dt
+            solution = physics.solve(fields, coefficients, times)
+            context, state, target = solution.split([length, k, k], 1)
+        else:
+            begin = frame(physics.frames - length, e)
+            context = physics.solve(fields, coefficients, (begin + window) * dt)
+            others = physics.initial_fields(e * k, generator, split)
+            others = self._warm_up(others, config.warm_up_states, generator)
+            now = frame(physics.frames - 2, e * k)
+            repeated = {name: v.repeat_interleave(k) for name, v in coefficients.items()}
+            pair = physics.solve(others, repeated, torch.cat([now, now + duration], 1) * dt)
+            state, target = (pair[:, i].unflatten(0, (e, k)) for i in (0, 1))
+        none = torch.full((e,), -1)
+        return Batch(context.float(), state.float(), target.float(), duration * dt, none, coefficients)
+
+    def _warm_up(self, fields: Tensor, share: float, generator: torch.Generator) -> Tensor:
+        """Let some fields live through other dynamics first, as parts of a composition must."""
+        if share == 0:
+            return fields
+        n = len(fields)
+        coefficients = self.physics.sample_coefficients("warm-up", n, generator)
+        span = (self.physics.frames - 1) * self.physics.dt
+        draws = torch.rand(3, n, 1, generator=generator, dtype=torch.float64)
+        fields = self.physics.solve(fields, coefficients, (draws[0] < share) * draws[1] * span)[:, 0]
+        if self.physics.homogeneous:
+            # A composition also changes amplitudes; observed windows are scaled to one.
+            dims = tuple(range(1, fields.ndim))
+            deviation = fields.std(dims, correction=0, keepdim=True).clamp_min(1e-12)
+            fields = fields / deviation * (0.2 + 0.9 * draws[2]).reshape(deviation.shape)
+        return fields
+
+
+class StoredSource:
+    """Windows of stored trajectories; equal coefficients make one environment."""
+
+    def __init__(self, trajectories: Trajectories) -> None:
+        self.data = trajectories
+        table = torch.stack([v.double() for v in trajectories.coefficients.values()], 1) if (
+            trajectories.coefficients) else torch.arange(len(trajectories)).double()[:, None]
+        rows, self.environment = torch.unique(table, dim=0, return_inverse=True)
+        self.environments = len(rows)
+        self.members = [
+            (self.environment == i).nonzero()[:, 0] for i in range(self.environments)
+        ]
+
+    def coefficients(self) -> dict[str, Tensor]:
+        """Coefficients of every environment."""
+        first = torch.stack([m[0] for m in self.members])
+        return {name: v[first] for name, v in self.data.coefficients.items()}
+
+    def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
+        e, k, length = config.environments, config.states, config.context
+        strides = [round(d) for d in config.durations]
+        if any(abs(d - s) > 1e-9 or s < 1 for d, s in zip(config.durations, strides, strict=True)):
+            raise OpsplitError(
+                f"Stored frames are whole steps apart: durations {config.durations} must be "
+                "whole numbers of frames (for instance --durations 1)."
+            )
+        stride = round(_choose(config.durations, generator))
+        frames = len(self.data.times)
+        span = max(length, stride) + (stride if config.recipe == "plain" else 0)
+        if frames < span + 1:
+            raise OpsplitError(
+                f"Training needs more than {span} frames per trajectory, the data have {frames}."
+            )
+
+        def below(n: int, size: tuple[int, ...]) -> Tensor:
+            return torch.randint(n, size, generator=generator)
+
+        if config.recipe == "plain":
+            environment = self.environment[below(len(self.data), (e,))]
+        else:
+            environment = below(self.environments, (e,))
+        contexts, states, targets = [], [], []
+        for row in environment.tolist():
+            members = self.members[row]
+            own = members[below(len(members), (1,))].expand(k)
+            if config.recipe == "plain":
+                begin = below(frames - length - stride + 1, (1,))
+                now = begin + length - 1 + below(frames - length - stride - int(begin) + 1, (k,))
+                others = own
+            else:
+                begin = below(frames - length + 1, (1,))
+                now = below(frames - stride, (k,))
+                others = members[below(len(members), (k,))]
+            contexts.append(self.data.data[own[0], int(begin) : int(begin) + length])
+            states.append(self.data.data[others, now])
+            targets.append(self.data.data[others, now + stride])
+        coefficients = {name: v[environment] for name, v in self.coefficients().items()}
+        stacked = (torch.stack(x).float() for x in (contexts, states, targets))
+        return Batch(*stacked, stride * self.data.dt, environment, coefficients)

@@ -1,0 +1,43 @@
+"""Errors, defined once.
+
+NRMSE here is `||u - v||_2 / ||u||_2` over all predicted frames, channels and points of a
+trajectory; a table shows its mean over trajectories. Observed frames never count.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def _ratio(error: Tensor, truth: Tensor, dims: tuple[int, ...]) -> Tensor:
+    def size(x: Tensor) -> Tensor:
+        return x.square().sum(dims).sqrt()
+
+    return size(error) / size(truth).clamp_min(torch.finfo(truth.dtype).tiny)
+
+
+def nrmse(predicted: Tensor, truth: Tensor) -> Tensor:
+    """Space-time error per trajectory of `(trajectory, time, channel, *space)`."""
+    return _ratio(predicted - truth, truth, tuple(range(1, truth.ndim)))
+
+
+def nrmse_per_frame(predicted: Tensor, truth: Tensor) -> Tensor:
+    """Error of every frame, `(trajectory, time)`."""
+    return _ratio(predicted - truth, truth, tuple(range(2, truth.ndim)))
+
+
+def nrmse_per_channel(predicted: Tensor, truth: Tensor) -> Tensor:
+    """Space-time error of every channel, `(trajectory, channel)`."""
+    return _ratio(predicted - truth, truth, (1, *range(3, truth.ndim)))
+
+
+def vrmse(predicted: Tensor, truth: Tensor, epsilon: float = 1e-7) -> Tensor:
+    """The Well's variance-scaled error, `(trajectory,)`: mean over frames and channels.
+
+    Per frame and channel `sqrt(<(u - v)^2> / (<(u - <u>)^2> + epsilon))`, means over space.
+    """
+    dims = tuple(range(3, truth.ndim))
+    variance = truth.var(dims, correction=0)
+    mean_square = (predicted - truth).square().mean(dims)
+    return (mean_square / (variance + epsilon)).sqrt().mean((1, 2))

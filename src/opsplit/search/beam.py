@@ -1,0 +1,111 @@
+"""Beam search: the paper's Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from opsplit.search.objective import Objective
+from opsplit.search.result import SearchResult
+
+SCREEN = 4
+"""Every so-manieth transition is looked at first."""
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Grow sets of operators one by one, keeping the best `width` of every length.
+
+    Every kept set is extended by every operator it does not hold. The search ends at
+    `max_parts`, or when the best set of a length improves on the length before by less than
+    `threshold`; that last length is discarded.
+
+    Both shortcuts are exact: they change the cost, never the result.
+
+    Arguments:
+        width: sets kept per length.
+        max_parts: longest composition.
+        threshold: smallest relative improvement that justifies one more operator.
+        reuse: compute the leading flows of a kept set once for all its extensions.
+        screen: look at a few transitions first and leave out candidates whose partial error
+            already exceeds the best ones' full error.
+    """
+
+    width: int = 4
+    max_parts: int = 5
+    threshold: float = 0.05
+    reuse: bool = True
+    screen: bool = True
+
+    name = "beam"
+
+    def run(self, objective: Objective) -> SearchResult:
+        n = len(objective.dictionary)
+        device = objective.states.device
+        everyone = torch.arange(n, device=device)
+        kept = torch.zeros(1, 0, dtype=torch.long, device=device)
+        tried: dict[tuple[int, ...], float] = {}
+        best: tuple[tuple[int, ...], float] | None = None
+        status = f"longest composition of {self.max_parts} reached"
+        for size in range(1, min(self.max_parts, n) + 1):
+            row, new = self._extensions(kept, everyone)
+            errors = self._score(objective, kept, row, new)
+            full = torch.cat([kept[row], new[:, None]], 1)
+            scored = errors.isfinite().nonzero()[:, 0]
+            for operators, error in zip(full[scored].tolist(), errors[scored].tolist(), strict=True):
+                tried[tuple(operators)] = error
+            # Stable, so that equal errors keep the order of the dictionary.
+            order = torch.sort(errors, stable=True).indices[: self.width]
+            kept = full[order]
+            leader = (tuple(kept[0].tolist()), float(errors[order[0]]))
+            if best is not None and not leader[1] < (1 - self.threshold) * best[1]:
+                status = f"{size} parts improve by less than {self.threshold:.0%}"
+                break
+            best = leader
+        assert best is not None
+        return objective.result(self.name, best, tried, status)
+
+    @staticmethod
+    def _extensions(kept: Tensor, everyone: Tensor) -> tuple[Tensor, Tensor]:
+        """Row of the kept set and new operator of every candidate, each set once."""
+        rows, news, seen = [], [], set()
+        for r, members in enumerate(kept.tolist()):
+            for j in everyone.tolist():
+                key = frozenset((*members, j))
+                if j not in members and key not in seen:
+                    seen.add(key)
+                    rows.append(r)
+                    news.append(j)
+        device = everyone.device
+        return torch.tensor(rows, device=device), torch.tensor(news, device=device)
+
+    def _score(self, objective: Objective, kept: Tensor, row: Tensor, new: Tensor) -> Tensor:
+        """Fitting errors `(n,)`; infinite for candidates that cannot be among the best."""
+        prefix = objective.prefix(kept) if self.reuse and objective.can_reuse else None
+        total = objective.transitions
+
+        def errors(chosen: Tensor, frames: Tensor) -> Tensor:
+            return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames)
+
+        every = torch.arange(total, device=row.device)
+        candidates = torch.arange(len(row), device=row.device)
+        if not self.screen or total < 2 * SCREEN or len(row) <= 2 * self.width:
+            return errors(candidates, every).mean(1)
+        first, rest = every[::SCREEN], every[every % SCREEN != 0]
+        partial = errors(candidates, first).sum(1)
+        scores = torch.full_like(partial, torch.inf)
+
+        def complete(chosen: Tensor) -> None:
+            # Never below the partial sum, which is what the bound rests on.
+            scores[chosen] = (partial[chosen] + errors(chosen, rest).sum(1)) / total
+
+        order = torch.sort(partial, stable=True).indices
+        complete(order[: self.width])
+        limit = scores[order[: self.width]].max()
+        others = order[self.width :]
+        open_ = others[partial[others] / total <= limit]
+        if len(open_):
+            complete(open_)
+        return scores

@@ -1,0 +1,136 @@
+"""What a search found: compositions, ranked, with the pick and what it cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from opsplit.dictionary import OperatorDictionary
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A list of operators whose sum explains what was observed."""
+
+    operators: tuple[int, ...]
+    """Positions in the dictionary, in the order of the splitting."""
+    strengths: tuple[float, ...]
+    """Factor of every operator: the flow of `s f` over dt is the flow of `f` over `s dt`."""
+    fit_error: float
+    """Mean over the observed transitions of the relative error of one step."""
+    coefficients: Mapping[str, float]
+    """Sum of the parts' coefficients."""
+    label: str
+    """The parts in words."""
+
+    @classmethod
+    def of(
+        cls,
+        dictionary: OperatorDictionary,
+        operators: tuple[int, ...],
+        fit_error: float,
+        strengths: tuple[float, ...] | None = None,
+    ) -> Composition:
+        s = strengths or (1.0,) * len(operators)
+        total = {
+            name: float(sum(w * v[i] for w, i in zip(s, operators, strict=True)))
+            for name, v in dictionary.coefficients.items()
+        }
+        words = " + ".join(
+            f"[{dictionary.describe(i)}]" if w == 1 else f"{w:.3g} [{dictionary.describe(i)}]"
+            for w, i in zip(s, operators, strict=True)
+        )
+        return cls(operators, s, fit_error, total, words)
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a search spent."""
+
+    flows: int
+    """Flows of one operator on one state."""
+    evaluations: int
+    """Evaluations of an operator's right-hand side on one state."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Everything a search tried that is worth keeping, best first."""
+
+    strategy: str
+    pick: Composition
+    ranked: tuple[Composition, ...]
+    """The best compositions that were scored in full, by fitting error."""
+    status: str
+    """Why the search ended."""
+    cost: Cost
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The best composition of every length; `pick` marks the chosen one."""
+        best: dict[int, Composition] = {}
+        for composition in sorted((self.pick, *self.ranked), key=lambda c: c.fit_error):
+            best.setdefault(len(composition), composition)
+        best[len(self.pick)] = self.pick
+        return [
+            {
+                "pick": ">>>>" if c is self.pick else "",
+                "parts": size,
+                "fit_error": c.fit_error,
+                **dict(c.coefficients),
+                "composition": c.label,
+            }
+            for size, c in sorted(best.items())
+        ]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        shown = [
+            {k: f"{v:.5g}" if isinstance(v, float) else str(v) for k, v in row.items()}
+            for row in rows
+        ]
+        widths = {k: max(len(k), *(len(row[k]) for row in shown)) for k in shown[0]}
+        lines = ["  ".join(k.ljust(w) for k, w in widths.items()).rstrip()]
+        lines += ["  ".join(row[k].ljust(w) for k, w in widths.items()).rstrip() for row in shown]
+        tail = (
+            f"{self.strategy}: {self.status}; {self.cost.evaluations:,} operator evaluations "
+            f"in {self.cost.seconds:.2f} s"
+        )
+        return "\n".join([*lines, tail])
+
+    def to_csv(self) -> str:
+        """All ranked compositions as CSV."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        names = list(self.pick.coefficients)
+        writer.writerow(["rank", "pick", "parts", "fit_error", *names, "operators", "composition"])
+        for rank, c in enumerate(self.ranked, 1):
+            operators = " ".join(map(str, c.operators))
+            values = [c.coefficients[n] for n in names]
+            same = c.operators == self.pick.operators
+            writer.writerow([rank, int(same), len(c), c.fit_error, *values, operators, c.label])
+        return stream.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "strategy": self.strategy,
+            "status": self.status,
+            "pick": asdict(self.pick),
+            "ranked": [asdict(c) for c in self.ranked],
+            "cost": asdict(self.cost),
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write `search.csv` and `search.json`."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "search.csv").write_text(self.to_csv())
+        (target / "search.json").write_text(json.dumps(self.to_dict(), indent=2) + "\n")

@@ -1,0 +1,90 @@
+"""Realise a sum of operators by composing their flows.
+
+All schemes act on a list of `m` flows at once batched over candidates: position `i` of the
+list is the `i`-th operator of every candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+
+Scheme = Literal["lie", "strang", "fourth"]
+SCHEMES: tuple[Scheme, ...] = ("lie", "strang", "fourth")
+Flow = Callable[[Tensor, float | Tensor], Tensor]
+"""`flow(u, duration) -> u`"""
+
+
+def split_step(
+    flows: Sequence[Flow],
+    u: Tensor,
+    duration: float | Tensor,
+    scheme: Scheme = "strang",
+    refinement: int = 1,
+) -> Tensor:
+    """The state after `duration` of the sum of the operators behind `flows`.
+
+    - `lie`: `f_m o ... o f_1`, first order.
+    - `strang`: half steps of 1..m-1, a whole step of m, half steps back; second order.
+    - `fourth`: Richardson's combination `(4 S(h/2) S(h/2) - S(h)) / 3` of Strang. Composition
+      methods of that order need negative steps, which are ill-posed for diffusion.
+
+    Arguments:
+        flows: one flow per operator; a strength is a longer or shorter duration inside it.
+        refinement: equal substeps.
+    """
+    if refinement < 1:
+        raise OpsplitError(f"refinement counts substeps and must be at least 1, got {refinement}.")
+    step = STEPS.get(scheme)
+    if step is None:
+        raise OpsplitError(f"Unknown splitting scheme {scheme!r}; choose from {list(SCHEMES)}.")
+    if len(flows) == 1:
+        return flows[0](u, duration)
+    for _ in range(refinement):
+        u = step(flows, u, duration / refinement)
+    return u
+
+
+def lie(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    for flow in flows:
+        u = flow(u, h)
+    return u
+
+
+def strang(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    return strang_finish(flows, strang_prefix(flows[:-1], u, h), h)
+
+
+def strang_prefix(leading: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    """The half steps before the last operator: shared by all extensions of one list."""
+    return lie(leading, u, h / 2)
+
+
+def strang_finish(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    """The last operator's whole step and the way back."""
+    u = flows[-1](u, h)
+    return lie(flows[-2::-1], u, h / 2)
+
+
+def fourth(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    fine = strang(flows, strang(flows, u, h / 2), h / 2)
+    return (4 * fine - strang(flows, u, h)) / 3
+
+
+STEPS: dict[str, Callable[[Sequence[Flow], Tensor, float | Tensor], Tensor]] = {
+    "lie": lie,
+    "strang": strang,
+    "fourth": fourth,
+}
+
+
+def flows_per_step(parts: int, scheme: Scheme, refinement: int = 1) -> int:
+    """Flows that one step of a composition costs."""
+    if parts == 1:
+        return 1
+    strang_flows = 2 * parts - 1
+    return refinement * {"lie": parts, "strang": strang_flows, "fourth": 3 * strang_flows}[scheme]

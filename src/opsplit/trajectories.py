@@ -1,0 +1,213 @@
+"""Trajectories of fields: what is simulated, observed and trained on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Fields over time on one grid.
+
+    Arguments:
+        data: `(trajectory, time, channel, *space)`.
+        times: physical time of every frame, uniformly spaced, shared by all trajectories.
+        grid: the space.
+        channels: a name per channel.
+        coefficients: physical coefficients, one value per trajectory (may be empty).
+        understood: how an array was read, if it was (`from_numpy`).
+    """
+
+    data: Tensor
+    times: Tensor
+    grid: Grid
+    channels: tuple[str, ...] = ("u",)
+    coefficients: Mapping[str, Tensor] = field(default_factory=dict)
+    understood: str = ""
+
+    def __post_init__(self) -> None:
+        expected = 3 + self.grid.ndim
+        if self.data.ndim != expected or tuple(self.data.shape[3:]) != self.grid.shape:
+            raise OpsplitError(
+                f"Trajectories need data (trajectory, time, channel, *{self.grid.shape}), "
+                f"got shape {tuple(self.data.shape)}. `Trajectories.from_numpy` adds missing axes."
+            )
+        if self.times.ndim != 1 or len(self.times) != self.data.shape[1]:
+            raise OpsplitError(
+                f"{self.data.shape[1]} frames need as many times, got {tuple(self.times.shape)}."
+            )
+        if len(self.channels) != self.data.shape[2]:
+            raise OpsplitError(
+                f"{self.data.shape[2]} channels need as many names, got {self.channels}."
+            )
+        for name, values in self.coefficients.items():
+            if tuple(values.shape) != (len(self),):
+                raise OpsplitError(
+                    f"Coefficient {name!r} needs one value for each of the {len(self)} "
+                    f"trajectories, got shape {tuple(values.shape)}."
+                )
+
+    def __len__(self) -> int:
+        return int(self.data.shape[0])
+
+    def __repr__(self) -> str:
+        coefficients = ", ".join(self.coefficients) or "none"
+        return (
+            f"Trajectories({len(self)} of {len(self.times)} frames, dt={self.dt:.6g}, "
+            f"channels {'/'.join(self.channels)}, grid {'x'.join(map(str, self.grid.shape))}, "
+            f"coefficients: {coefficients})"
+        )
+
+    @property
+    def dt(self) -> float:
+        if len(self.times) < 2:
+            raise OpsplitError("One frame has no time step: at least two frames are needed.")
+        return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
+
+    def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Trajectories:
+        """Some of the trajectories, with their coefficients."""
+        chosen = torch.arange(len(self))[index if isinstance(index, slice) else list(index)]
+        return Trajectories(
+            self.data[chosen],
+            self.times,
+            self.grid,
+            self.channels,
+            {name: values[chosen] for name, values in self.coefficients.items()},
+        )
+
+    def windows(self, length: int, starts: int | Sequence[int] | Tensor) -> Trajectories:
+        """`length` consecutive frames of every trajectory, from its own start frame."""
+        begin = torch.as_tensor(starts).expand(len(self))
+        if length < 1 or int(begin.min()) < 0 or int(begin.max()) + length > len(self.times):
+            raise OpsplitError(
+                f"Windows of {length} frames starting at {int(begin.min())}..{int(begin.max())} "
+                f"do not fit into {len(self.times)} frames."
+            )
+        frames = begin[:, None] + torch.arange(length)
+        return Trajectories(
+            self.data[torch.arange(len(self))[:, None], frames],
+            self.times[:length],
+            self.grid,
+            self.channels,
+            self.coefficients,
+        )
+
+    def split(self, *fractions: float, seed: int) -> tuple[Trajectories, ...]:
+        """Disjoint random parts, such as `split(0.9, 0.1, seed=0)`."""
+        if not fractions or min(fractions) <= 0 or sum(fractions) > 1 + 1e-9:
+            raise OpsplitError(f"Fractions must be positive and sum to at most 1, got {fractions}.")
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        edges = (torch.tensor([0.0, *fractions]).cumsum(0) * len(self)).round().long().tolist()
+        return tuple(self[order[a:b]] for a, b in zip(edges, edges[1:], strict=False))
+
+    @classmethod
+    def from_numpy(
+        cls,
+        array: Any,
+        *,
+        dt: float,
+        extent: float | Sequence[float] | None = None,
+        ndim: int = 1,
+        channels: Sequence[str] | None = None,
+        boundary: str | Sequence[str] = "periodic",
+        coefficients: Mapping[str, Any] | None = None,
+    ) -> Trajectories:
+        """Read an array whose channel and trajectory axes may be missing.
+
+        With `ndim` space axes: `(time, *space)`, `(time, channel, *space)` or
+        `(trajectory, time, channel, *space)`. What was understood is kept in `.understood`.
+        """
+        data = torch.as_tensor(array)
+        if data.dtype == torch.bool or data.is_complex():
+            raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
+        if not data.is_floating_point():
+            data = data.to(torch.float32)
+        if not (np.isfinite(dt) and dt > 0):
+            raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
+        missing = 3 + ndim - data.ndim
+        if not 0 <= missing <= 2:
+            raise OpsplitError(
+                f"An array of shape {tuple(data.shape)} cannot be read as {ndim}-D fields over "
+                f"time: expected (time, *space), (time, channel, *space) or "
+                f"(trajectory, time, channel, *space) with {ndim} space "
+                f"ax{'is' if ndim == 1 else 'es'}."
+            )
+        words = ["trajectory", "time", "channel", *"xyz"[:ndim]]
+        given = [words, words[1:], [words[1], *words[3:]]][missing]
+        understood = ", ".join(f"{w} {n}" for w, n in zip(given, data.shape, strict=True))
+        if missing == 2:
+            data = data.unsqueeze(1)
+        if missing >= 1:
+            data = data.unsqueeze(0)
+        if data.shape[1] < 2:
+            raise OpsplitError(
+                f"Read as ({understood}), that is a single frame: dynamics need at least 2 frames."
+            )
+        bad = ~torch.isfinite(data)
+        if bool(bad.any()):
+            frame = int(bad.nonzero()[0, 1])
+            raise OpsplitError(
+                f"{int(bad.sum())} values are NaN or infinite, the first in frame {frame} "
+                f"(read as {understood}). Fill or cut them before fitting."
+            )
+        shape = tuple(data.shape[3:])
+        lengths = shape if extent is None else np.broadcast_to(extent, (ndim,)).tolist()
+        names = tuple(channels or (["u"] if data.shape[2] == 1 else
+                                   [f"u{i}" for i in range(data.shape[2])]))
+        grid = Grid(shape, tuple(lengths), boundary if isinstance(boundary, str)
+                    else tuple(boundary))
+        known = {k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
+                 for k, v in (coefficients or {}).items()}
+        times = torch.arange(data.shape[1], dtype=torch.float64) * dt
+        return cls(data, times, grid, names, known, f"({understood})")
+
+    def save(self, path: str | Path) -> Path:
+        """Write one `.npz` file (arrays only, no pickle), whole or not at all."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(target.name + ".part")
+        with open(partial, "wb") as stream:
+            np.savez(
+                stream,
+                data=self.data.numpy(),
+                times=self.times.numpy(),
+                extent=np.array(self.grid.extent),
+                boundary=np.array(self.grid.boundary),
+                channels=np.array(self.channels),
+                **{f"coefficient.{k}": v.numpy() for k, v in self.coefficients.items()},  # type: ignore[arg-type]
+            )
+        os.replace(partial, target)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectories:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                held = {name: archive[name] for name in archive.files}
+            grid = Grid(held["data"].shape[3:], tuple(held["extent"]), tuple(held["boundary"].tolist()))
+            return cls(
+                torch.from_numpy(held["data"]),
+                torch.from_numpy(held["times"]),
+                grid,
+                tuple(held["channels"].tolist()),
+                {k.split(".", 1)[1]: torch.from_numpy(v) for k, v in held.items()
+                 if k.startswith("coefficient.")},
+            )
+        except FileNotFoundError:
+            raise OpsplitError(f"No such file: {path}") from None
+        except (KeyError, ValueError, OSError, EOFError) as reason:
+            raise OpsplitError(
+                f"{path} is not a trajectory file of `opsplit generate`: {reason}"
+            ) from None

@@ -38,7 +38,8 @@ benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
 results: env  ## Recompute the tables and figures in docs/results
-	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --out docs/results
+	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --readme README.md --out docs/results
+	$(BIN)/opsplit demo --out docs/results
 
 clean:  ## Remove what make created; training runs stay
 	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,12 +10,12 @@ from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
     from opsplit.dictionary import OperatorDictionary as OperatorDictionary
-    from opsplit.pretrain.extract import extract as extract
     from opsplit.grid import Grid as Grid
     from opsplit.model import Model as Model
     from opsplit.model import load_model as load_model
     from opsplit.physics import get_physics as get_physics
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.pretrain.extract import extract as extract
     from opsplit.search import Beam as Beam
     from opsplit.search import Uniform as Uniform
     from opsplit.trajectories import Trajectories as Trajectories
@@ -34,7 +34,7 @@ _HOME = {
     "load_model": "opsplit.model",
 }
 
-__all__ = ["OpsplitError", "__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["OpsplitError", "__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,10 +45,12 @@ def commit() -> str:
         top = subprocess.run([*git, "rev-parse", "--show-toplevel"], capture_output=True, text=True)
         if top.returncode or here.parents[1] != Path(top.stdout.strip()):
             return f"opsplit {__version__}"
-        found = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True,
-                               text=True, check=True)
-        dirty = subprocess.run([*git, "status", "--porcelain", "--", "src"], capture_output=True,
-                               text=True, check=True)
+        found = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        )
+        dirty = subprocess.run(
+            [*git, "status", "--porcelain", "--", "src"], capture_output=True, text=True, check=True
+        )
         return found.stdout.strip() + ("+changes" if dirty.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         return f"opsplit {__version__}"

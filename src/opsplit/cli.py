@@ -9,6 +9,7 @@ import tyro
 
 from opsplit._version import __version__
 from opsplit.commands.benchmark import Benchmark
+from opsplit.commands.common import Common
 from opsplit.commands.demo import Demo
 from opsplit.commands.extract import Extract
 from opsplit.commands.fit import Identify, Predict, Search
@@ -30,20 +31,26 @@ Command = (
 )
 
 
+def parse(arguments: list[str]) -> Common:
+    """The command and its settings; wrong arguments end in a sentence and exit code 2."""
+    command: Common = tyro.cli(
+        Command,
+        prog="opsplit",
+        description="Forecast dynamics a surrogate was never trained on, "
+        "by splitting them into operators it knows.",
+        args=arguments,
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+    )
+    return command
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         print(f"opsplit {__version__}")
         return
-    command = tyro.cli(
-        Command,  # type: ignore[arg-type]
-        prog="opsplit",
-        description="Forecast dynamics a surrogate was never trained on, "
-        "by splitting them into operators it knows.",
-        args=given,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
-    )
+    command = parse(given)
     try:
         command.run()
     except OpsplitError as error:

@@ -87,7 +87,7 @@ class OperatorDictionary:
     def select(self, index: Sequence[int] | np.ndarray | Tensor) -> OperatorDictionary:
         """The operators at these positions; those of one family stay together."""
         chosen = np.asarray(index, dtype=int).reshape(-1)
-        if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(self)):
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self)):
             raise OpsplitError(f"Positions must lie in 0..{len(self) - 1}, got {chosen.tolist()}.")
         parts, order, offset = [], [], 0
         for part in self.parts:
@@ -151,6 +151,8 @@ class OperatorDictionary:
     ) -> OperatorDictionary:
         """This dictionary and one more operator: a family with parameters, or your own `f(u)`."""
         if not isinstance(operator, OperatorFamily):
+            if not self.parts:
+                raise OpsplitError("An empty dictionary does not know the fields: add a family.")
             like = self.parts[0].family
             operator = UserFunction(like.channels, like.ndim, f=operator)
         if parameters is None:
@@ -208,9 +210,25 @@ class OperatorDictionary:
             text = json.loads((source / "dictionary.json").read_text())
             tensors = load_file(source / "dictionary.safetensors")
         except FileNotFoundError as reason:
-            raise OpsplitError(f"No dictionary in {source}: {reason.filename} is missing.") from None
+            missing = reason.filename or "dictionary.safetensors"
+            raise OpsplitError(f"No dictionary in {source}: {missing} is missing.") from None
         except (SafetensorError, json.JSONDecodeError, OSError) as reason:
             raise OpsplitError(f"The dictionary in {source} cannot be read: {reason}") from None
+        if not isinstance(text, dict) or text.get("format") != FORMAT:
+            raise OpsplitError(f"The dictionary in {source} is not of format {FORMAT}.")
+        try:
+            return cls._build(text, tensors, decoder, source)
+        except (KeyError, TypeError, AttributeError, RuntimeError) as reason:
+            raise OpsplitError(f"The dictionary in {source} cannot be read: {reason!r}") from None
+
+    @classmethod
+    def _build(
+        cls,
+        text: dict[str, Any],
+        tensors: dict[str, Tensor],
+        decoder: nn.Module | None,
+        source: Path,
+    ) -> OperatorDictionary:
         parts = []
         for i, entry in enumerate(text["parts"]):
             family = make_family(entry["family"], **entry["config"])
@@ -240,7 +258,10 @@ class OperatorDictionary:
 
     @classmethod
     def analytic(
-        cls, channels: int, ndim: int, terms: Sequence[Mapping[str, Any]],
+        cls,
+        channels: int,
+        ndim: int,
+        terms: Sequence[Mapping[str, Any]],
         coefficients: Mapping[str, Sequence[float]] | None = None,
     ) -> OperatorDictionary:
         """Exact flows, one per entry of `terms` (arguments of `Linear.parameters`)."""
@@ -262,25 +283,42 @@ class PreparedDictionary:
     def flow(self, index: Tensor, u: Tensor, duration: float | Tensor) -> Tensor:
         """Operator `index[e]` on the states `u[e]`, for all `e`: `(E, K, channel, *space)`."""
         if len(self.parts) == 1:
-            family, prepared, scale = self.parts[0]
-            return self._flow(family, prepared.take(index), scale, u, duration)
+            return self._flow(self.parts[0], index, u, duration)
         out = torch.empty_like(u)
         offset = 0
         each = torch.as_tensor(duration, dtype=u.dtype, device=u.device).expand(len(index))
-        for family, prepared, scale in self.parts:
-            mine = (index >= offset) & (index < offset + len(prepared))
+        for part in self.parts:
+            mine = (index >= offset) & (index < offset + len(part[1]))
             if bool(mine.any()):
-                chosen = prepared.take(index[mine] - offset)
-                out[mine] = self._flow(family, chosen, scale, u[mine], each[mine])
-            offset += len(prepared)
+                out[mine] = self._flow(part, index[mine] - offset, u[mine], each[mine])
+            offset += len(part[1])
         return out
 
     @staticmethod
     def _flow(
-        family: OperatorFamily, prepared: Prepared, scale: float, u: Tensor,
+        part: tuple[OperatorFamily, Prepared, float],
+        index: Tensor,
+        u: Tensor,
         duration: float | Tensor,
     ) -> Tensor:
-        return family.flow(prepared, u / scale, duration) * scale
+        """Flows of one family; an operator that many entries share acts on all their states."""
+        family, prepared, scale = part
+        u = u / scale
+        operators, group = torch.unique(index, return_inverse=True)
+        counts = torch.bincount(group)
+        largest = int(counts.max())
+        shared = not isinstance(duration, Tensor) or duration.ndim == 0
+        if not shared or largest == 1 or largest * len(operators) > 1.3 * len(index):
+            return family.flow(prepared.take(index), u, duration) * scale
+        # Entries of one operator side by side, padded to the largest group.
+        order = torch.sort(group, stable=True).indices
+        slot = torch.empty_like(group)
+        first = counts.cumsum(0) - counts
+        slot[order] = torch.arange(len(index), device=index.device) - first[group[order]]
+        states = u.new_zeros(len(operators), largest, *u.shape[1:])
+        states[group, slot] = u
+        moved = family.flow(prepared.take(operators), states.flatten(1, 2), duration)
+        return moved.unflatten(1, (largest, u.shape[1]))[group, slot] * scale
 
     def evaluations(self, duration: float) -> int:
         """Right-hand-side evaluations of one flow, for the dearest family."""

@@ -80,11 +80,17 @@ class Model:
         """Read a model directory."""
         source = Path(folder)
         raw = read_json(source / "config.json")
-        if raw.get("format") != FORMAT:
+        found = raw.get("format") if isinstance(raw, dict) else None
+        if found != FORMAT:
+            raise OpsplitError(f"{source} has model format {found}, this opsplit reads {FORMAT}.")
+        try:
+            disco = Disco(ModelConfig.from_dict(raw))
+        except OpsplitError as reason:
+            raise OpsplitError(f"{source}: {reason}") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as reason:
             raise OpsplitError(
-                f"{source} has model format {raw.get('format')}, this opsplit reads {FORMAT}."
-            )
-        disco = Disco(ModelConfig.from_dict(raw))
+                f"{source / 'config.json'} does not describe a model: {reason}"
+            ) from None
         try:
             tensors = load_file(source / "model.safetensors")
             disco.load_state_dict({name: t.float() for name, t in tensors.items()})

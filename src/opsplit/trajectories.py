@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,9 @@ class Trajectories:
 
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Trajectories:
         """Some of the trajectories, with their coefficients."""
-        chosen = torch.arange(len(self))[index if isinstance(index, slice) else list(index)]
+        if not isinstance(index, slice | Tensor):
+            index = torch.tensor(list(index), dtype=torch.long)
+        chosen = torch.arange(len(self))[index]
         return Trajectories(
             self.data[chosen],
             self.times,
@@ -103,13 +107,28 @@ class Trajectories:
             self.coefficients,
         )
 
+    def environments(self) -> tuple[Tensor, Tensor]:
+        """Which dynamics each trajectory follows, and the first trajectory of each dynamics.
+
+        Equal coefficients mean one dynamics; without coefficients each trajectory has its own.
+        Dynamics are numbered in the order of their first trajectory.
+        """
+        everyone = torch.arange(len(self))
+        if not self.coefficients:
+            return everyone, everyone
+        table = torch.stack([v.double() for v in self.coefficients.values()], 1)
+        rows, group = torch.unique(table, dim=0, return_inverse=True)
+        first = torch.full((len(rows),), len(self)).scatter_reduce(0, group, everyone, "amin")
+        order = first.argsort()
+        return order.argsort()[group], first[order]
+
     def split(self, *fractions: float, seed: int) -> tuple[Trajectories, ...]:
         """Disjoint random parts, such as `split(0.9, 0.1, seed=0)`."""
         if not fractions or min(fractions) <= 0 or sum(fractions) > 1 + 1e-9:
             raise OpsplitError(f"Fractions must be positive and sum to at most 1, got {fractions}.")
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         edges = (torch.tensor([0.0, *fractions]).cumsum(0) * len(self)).round().long().tolist()
-        return tuple(self[order[a:b]] for a, b in zip(edges, edges[1:], strict=False))
+        return tuple(self[order[a:b]] for a, b in pairwise(edges))
 
     @classmethod
     def from_numpy(
@@ -128,6 +147,14 @@ class Trajectories:
         With `ndim` space axes: `(time, *space)`, `(time, channel, *space)` or
         `(trajectory, time, channel, *space)`. What was understood is kept in `.understood`.
         """
+        if not 1 <= ndim <= 3:
+            raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
+        if not isinstance(array, Tensor):
+            given_array = np.asarray(array)
+            if given_array.dtype.kind not in "fiu":
+                raise OpsplitError(f"Fields must be real numbers, got {given_array.dtype}.")
+            # A copy: the array may be read-only, reversed or in another byte order.
+            array = given_array.astype(given_array.dtype.newbyteorder("="), order="C")
         data = torch.as_tensor(array)
         if data.dtype == torch.bool or data.is_complex():
             raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
@@ -162,13 +189,19 @@ class Trajectories:
                 f"(read as {understood}). Fill or cut them before fitting."
             )
         shape = tuple(data.shape[3:])
+        if extent is not None and np.size(extent) not in (1, ndim):
+            raise OpsplitError(f"Each of the {ndim} space axes needs one extent, got {extent}.")
         lengths = shape if extent is None else np.broadcast_to(extent, (ndim,)).tolist()
-        names = tuple(channels or (["u"] if data.shape[2] == 1 else
-                                   [f"u{i}" for i in range(data.shape[2])]))
-        grid = Grid(shape, tuple(lengths), boundary if isinstance(boundary, str)
-                    else tuple(boundary))
-        known = {k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
-                 for k, v in (coefficients or {}).items()}
+        names = tuple(
+            channels or (["u"] if data.shape[2] == 1 else [f"u{i}" for i in range(data.shape[2])])
+        )
+        grid = Grid(
+            shape, tuple(lengths), boundary if isinstance(boundary, str) else tuple(boundary)
+        )
+        known = {
+            k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
+            for k, v in (coefficients or {}).items()
+        }
         times = torch.arange(data.shape[1], dtype=torch.float64) * dt
         return cls(data, times, grid, names, known, f"({understood})")
 
@@ -196,18 +229,23 @@ class Trajectories:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 held = {name: archive[name] for name in archive.files}
-            grid = Grid(held["data"].shape[3:], tuple(held["extent"]), tuple(held["boundary"].tolist()))
+            grid = Grid(
+                held["data"].shape[3:], tuple(held["extent"]), tuple(held["boundary"].tolist())
+            )
             return cls(
                 torch.from_numpy(held["data"]),
                 torch.from_numpy(held["times"]),
                 grid,
                 tuple(held["channels"].tolist()),
-                {k.split(".", 1)[1]: torch.from_numpy(v) for k, v in held.items()
-                 if k.startswith("coefficient.")},
+                {
+                    k.split(".", 1)[1]: torch.from_numpy(v)
+                    for k, v in held.items()
+                    if k.startswith("coefficient.")
+                },
             )
         except FileNotFoundError:
             raise OpsplitError(f"No such file: {path}") from None
-        except (KeyError, ValueError, OSError, EOFError) as reason:
+        except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as reason:
             raise OpsplitError(
                 f"{path} is not a trajectory file of `opsplit generate`: {reason}"
             ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,8 @@ from opsplit.predict.estimator import OperatorSplitter
 from opsplit.search import Beam, Composition, Uniform
 from opsplit.search.result import Cost
 from opsplit.trajectories import Trajectories
+
+METHODS = ("persistence", "least-squares", "direct", "uniform", "beam")
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,19 @@ def least_squares(physics: Physics) -> Method:
     return run
 
 
-def splitting(model: Model, search: str, dictionary: OperatorDictionary) -> Method:
+def splitting(
+    model: Model, search: str, dictionary: OperatorDictionary, device: str = "cpu"
+) -> Method:
     """A search over compositions, or the one operator the hypernetwork reads (`direct`)."""
 
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
         began = time.perf_counter()
         window = observed.data[0]
-        if search == "direct":
-            chosen, strategy = model.read(window), Beam(max_parts=1)
-        else:
-            chosen = dictionary
-            strategy = Uniform(seed=seed) if search == "uniform" else Beam()
-        splitter = OperatorSplitter(model, search=strategy)
+        chosen = model.read(window) if search == "direct" else dictionary
+        strategy = Uniform(seed=seed) if search == "uniform" else Beam()
+        splitter = OperatorSplitter(model, search=strategy, device=device)
         splitter.fit(window, observed.dt, observed.grid.extent, chosen)
-        frames = splitter.predict(steps=horizon)
+        frames = splitter.predict(steps=horizon).cpu()
         cost: Cost = splitter.search_result_.cost
         found: Composition = splitter.composition_
         return Outcome(
@@ -87,18 +88,25 @@ def splitting(model: Model, search: str, dictionary: OperatorDictionary) -> Meth
 
 
 def make_method(
-    name: str, physics: Physics, model: Model | None = None,
+    name: str,
+    physics: Physics,
+    model: Model | None = None,
     dictionary: OperatorDictionary | None = None,
+    device: str = "cpu",
 ) -> Method:
     """A method by its name in the tables."""
+    check_methods([name])
     if name == "persistence":
         return persistence(physics)
     if name == "least-squares":
         return least_squares(physics)
-    if name in ("direct", "uniform", "beam"):
-        if model is None:
-            raise OpsplitError(f"The method {name!r} needs a model.")
-        return splitting(model, name, dictionary or model.dictionary)
-    raise OpsplitError(
-        f"Unknown method {name!r}; choose from persistence, least-squares, direct, uniform, beam."
-    )
+    if model is None:
+        raise OpsplitError(f"The method {name!r} needs a model.")
+    return splitting(model, name, dictionary or model.dictionary, device)
+
+
+def check_methods(names: Iterable[str]) -> None:
+    """Refuse names that are not in the tables."""
+    for name in names:
+        if name not in METHODS:
+            raise OpsplitError(f"Unknown method {name!r}; choose from {', '.join(METHODS)}.")

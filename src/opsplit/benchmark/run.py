@@ -15,7 +15,7 @@ from opsplit._files import origin
 from opsplit.benchmark.methods import make_method
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.commands.common import fingerprint
-from opsplit.model import Model, locate
+from opsplit.model import Model, load_model, locate
 from opsplit.physics import get_physics
 from opsplit.report.metrics import nrmse
 from opsplit.report.progress import Progress
@@ -47,7 +47,11 @@ def cells(
 
 
 def measure(
-    cell: Cell, seed: int, cache: Path, bar: Progress, model: str | Path | None = None,
+    cell: Cell,
+    seed: int,
+    cache: Path,
+    bar: Progress,
+    model: str | Path | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """The record of a cell; trajectories measured before are read from the cache."""
@@ -56,9 +60,9 @@ def measure(
     loaded, mark = None, "none"
     if cell.family is not None:
         folder = locate(model or cell.physics, None if model else cell.family)
-        loaded = Model.load(folder)
+        loaded = load_model(folder, cell.family)
         mark = fingerprint(folder / "model.safetensors", folder / "dictionary.safetensors")
-    run = make_method(cell.method, physics, loaded)
+    run = make_method(cell.method, physics, loaded, device=device)
     name = "-".join([cell.physics, cell.column, cell.method, cell.family or "none", mark])
     file = cache / f"{name}-seed{seed}.jsonl"
     kept = _read(file)
@@ -87,8 +91,9 @@ def measure(
                 }
                 stream.write(json.dumps(kept[i]) + "\n")
                 stream.flush()
-    return _record(cell, [kept[i] for i in range(cell.n)], column.published.get(cell.method),
-                   loaded)
+    return _record(
+        cell, [kept[i] for i in range(cell.n)], column.published.get(cell.method), loaded
+    )
 
 
 def _read(file: Path) -> dict[int, dict[str, Any]]:

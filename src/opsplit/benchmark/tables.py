@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from opsplit.errors import OpsplitError
+
 PAPER_NAMES = {"direct": "DISCO (original)", "uniform": "uniform", "beam": "beam"}
 
 
@@ -76,6 +78,44 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
             r["commit"], r["hardware"],
         ]))  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+BEGIN, END = "<!-- results", "<!-- end of results -->"
+
+
+def summary(records: list[dict[str, Any]]) -> str:
+    """The short table of a README: one row per method and family."""
+    names = list(dict.fromkeys(r["column"] for r in records))
+    held = {(r["method"], r["family"], r["column"]): r for r in records}
+    beam = {r["column"]: r["published"] for r in records if r["method"] == "beam"}
+    lines = [
+        "| | " + " | ".join(f"{TITLES.get(c, c)}" for c in names) + " | seconds | trajectories |",
+        "|---|" + "---|" * (len(names) + 2),
+        "| published beam (A100) | "
+        + " | ".join(_or_blank(beam.get(c), ".3f") for c in names)
+        + " | 21 to 26 | 512 |",
+    ]
+    for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
+        found = [held[method, family, c] for c in names if (method, family, c) in held]
+        cells = " | ".join(f"{r['nrmse']:.4f}" for r in found)
+        seconds = sum(r["seconds_per_trajectory"] for r in found) / len(found)
+        label = f"{method}, {family}" if family else method
+        if method == "beam":
+            label = f"**{label}**"
+        lines.append(f"| {label} | {cells} | {seconds:.2f} | {found[0]['n']} |")
+    return "\n".join(lines)
+
+
+TITLES = {"A+D": "advection + diffusion", "c": "c in [1, 3]", "D": "D in [1, 3]"}
+
+
+def insert_summary(text: str, records: list[dict[str, Any]]) -> str:
+    """A README with the short table between its two marks."""
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        raise OpsplitError(f"No lines {BEGIN} ... {END} to put the table between.")
+    head = text[: text.index("\n", begin) + 1]
+    return f"{head}\n{summary(records)}\n\n{text[end:]}"
 
 
 def _or_blank(value: float | None, form: str) -> str:

@@ -29,12 +29,15 @@ class Column:
 
 COLUMNS: dict[str, dict[str, Column]] = {
     "advection-diffusion": {
-        "A+D": Column("advection-diffusion", "A+D", 34, 50,
-                      {"direct": 0.170, "uniform": 0.043, "beam": 0.015}),
-        "c": Column("advection-diffusion", "c", 34, 50,
-                    {"direct": 0.768, "uniform": 0.113, "beam": 0.052}),
-        "D": Column("advection-diffusion", "D", 34, 50,
-                    {"direct": 0.159, "uniform": 0.055, "beam": 0.002}),
+        "A+D": Column(
+            "advection-diffusion", "A+D", 34, 50, {"direct": 0.170, "uniform": 0.043, "beam": 0.015}
+        ),
+        "c": Column(
+            "advection-diffusion", "c", 34, 50, {"direct": 0.768, "uniform": 0.113, "beam": 0.052}
+        ),
+        "D": Column(
+            "advection-diffusion", "D", 34, 50, {"direct": 0.159, "uniform": 0.055, "beam": 0.002}
+        ),
     }
 }
 

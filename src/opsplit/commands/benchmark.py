@@ -26,8 +26,8 @@ class Benchmark(Common):
     """The benchmark."""
     method: str = "persistence,least-squares,direct,uniform,beam"
     """Methods, separated by commas."""
-    family: str = "spectral,unet"
-    """Families, separated by commas."""
+    family: str | None = None
+    """Families, separated by commas (default: spectral,unet, or that of --model)."""
     n: int = 128
     """Trajectories per cell."""
     n_unet: int = 24
@@ -36,28 +36,39 @@ class Benchmark(Common):
     """Measure this model directory instead of the bundled ones."""
     cache: Path = Path("runs/benchmark")
     """Where measured trajectories are kept."""
+    readme: Path | None = None
+    """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
     """Folder for PHYSICS.md and PHYSICS.json."""
 
     def run(self) -> None:
         self.check()
+        from opsplit.benchmark.methods import check_methods
         from opsplit.benchmark.run import cells, measure
-        from opsplit.benchmark.tables import markdown
+        from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.model import load_model
         from opsplit.report.progress import Progress
 
         assert self.out is not None
+        methods = [word.strip() for word in self.method.split(",")]
+        check_methods(methods)
+        if self.family is not None:
+            families = [word.strip() for word in self.family.split(",")]
+        elif self.model is not None:
+            families = [load_model(self.model).config.family]
+        else:
+            families = ["spectral", "unet"]
         records = []
-        todo = cells(self.physics, self.method.split(","), self.family.split(","), self.n,
-                     self.n_unet)
+        todo = cells(self.physics, methods, families, self.n, self.n_unet)
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
-                records.append(
-                    measure(cell, self.seed, self.cache, bar, self.model, self.device)
-                )
+                records.append(measure(cell, self.seed, self.cache, bar, self.model, self.device))
         order = {"persistence": 0, "least-squares": 1, "direct": 2, "uniform": 3, "beam": 4}
         records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
         write_json(self.out / f"{self.physics}.json", records)
         title = self.physics.capitalize() + ": measured beside published"
         text = markdown(records, title, command_line())
         (self.out / f"{self.physics}.md").write_text(text)
+        if self.readme is not None:
+            self.readme.write_text(insert_summary(self.readme.read_text(), records))
         print(json.dumps(records) if self.json else text)

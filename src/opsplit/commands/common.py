@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -34,6 +36,10 @@ class Common:
     force: bool = False
     """Do the work again although it is finished."""
 
+    def run(self) -> None:
+        """Do what the command says."""
+        raise OpsplitError("This command does nothing by itself.")
+
     def settings(self) -> dict[str, Any]:
         """Everything that decides the result."""
         held: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
@@ -43,20 +49,31 @@ class Common:
         """Refuse what cannot work before anything is written."""
         if not 0 <= self.seed < 2**31:
             raise OpsplitError(f"--seed must lie in 0..{2**31 - 1}, got {self.seed}.")
-        kind = self.device.split(":")[0]
-        if kind not in ("cpu", "cuda", "mps"):
-            raise OpsplitError(f"Unknown --device {self.device!r}; choose cpu, cuda or mps.")
+        if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", self.device):
+            raise OpsplitError(
+                f"Unknown --device {self.device!r}; choose cpu, cuda, cuda:1 or mps."
+            )
+        kind, _, number = self.device.partition(":")
         if kind != "cpu":
             import torch
 
             there = torch.cuda if kind == "cuda" else torch.backends.mps
             if not there.is_available():
                 raise OpsplitError(f"This machine has no {kind} device; use --device cpu.")
+            if number and int(number) >= torch.cuda.device_count():
+                raise OpsplitError(
+                    f"This machine has {torch.cuda.device_count()} cuda device(s), counted from "
+                    f"0; there is no {self.device}."
+                )
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in POSITIVE and value is not None and not value > 0:
+            if field.name not in POSITIVE or value is None:
+                continue
+            if not (math.isfinite(value) and value > 0):
                 flag = "--" + field.name.replace("_", "-")
-                raise OpsplitError(f"{flag} must be positive, got {value}.")
+                raise OpsplitError(f"{flag} must be a positive number, got {value}.")
+        if self.out is None and type(self).out is not None:
+            raise OpsplitError("This command writes files; give --out a folder instead of None.")
         if self.out is not None:
             try:
                 self.out.mkdir(parents=True, exist_ok=True)
@@ -70,9 +87,25 @@ class Common:
 
 
 POSITIVE = {
-    "n", "n_unet", "steps", "dt", "width", "max_parts", "trials", "minutes", "frames", "window",
-    "refinement", "memory_mb", "operators", "environments", "states", "learning_rate",
-    "processes", "threads",
+    "n",
+    "n_unet",
+    "steps",
+    "dt",
+    "width",
+    "max_parts",
+    "trials",
+    "minutes",
+    "frames",
+    "window",
+    "refinement",
+    "memory_mb",
+    "operators",
+    "environments",
+    "states",
+    "learning_rate",
+    "checkpoint_steps",
+    "processes",
+    "threads",
 }
 
 
@@ -85,14 +118,34 @@ def fingerprint(*paths: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def model_files(folder: Path) -> tuple[Path, ...]:
+    """The files of a model directory that decide what it computes."""
+    names = ("config.json", "model.safetensors", "dictionary.json", "dictionary.safetensors")
+    return tuple(folder / name for name in names)
+
+
+def effective_settings(command: Common, inputs: tuple[Path, ...]) -> dict[str, Any]:
+    """The command with all its settings and a hash of what it reads."""
+    name = type(command).__name__.lower()
+    return {"command": name, **command.settings(), "inputs": fingerprint(*inputs)}
+
+
+def leave_record(command: Common, settings: dict[str, Any], result: dict[str, Any]) -> None:
+    """Write the settings, the origin and the result into `--out`."""
+    if command.out is not None:
+        facts = {"settings": settings, **origin(command.seed, command.device)}
+        write_json(command.out / RECORD, {**facts, "result": result})
+
+
 def once(
-    command: Common, work: Callable[[], dict[str, Any]], words: Callable[[dict[str, Any]], str],
+    command: Common,
+    work: Callable[[], dict[str, Any]],
+    words: Callable[[dict[str, Any]], str],
     inputs: tuple[Path, ...] = (),
 ) -> None:
     """Do the work unless `--out` already holds its result; print it; leave a record."""
     command.check()
-    settings = {"command": type(command).__name__.lower(), **command.settings()}
-    settings["inputs"] = fingerprint(*inputs)
+    settings = effective_settings(command, inputs)
     record = command.out / RECORD if command.out else None
     result: dict[str, Any] | None = None
     if record is not None and record.exists() and not command.force:
@@ -102,9 +155,7 @@ def once(
     again = result is not None
     if result is None:
         result = work()
-        if record is not None:
-            facts = {"settings": settings, **origin(command.seed, command.device)}
-            write_json(record, {**facts, "result": result})
+        leave_record(command, settings, result)
     if command.json:
         print(json.dumps(result))
     else:

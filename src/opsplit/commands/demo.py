@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from opsplit.commands.common import Common, once
+from opsplit.commands.common import Common, model_files, once
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Demo(Common):
     """Folder for demo.png."""
 
     def run(self) -> None:
-        once(self, self.work, self.words)
+        from opsplit.model import locate
+
+        once(self, self.work, self.words, model_files(locate("advection-diffusion", self.family)))
 
     def work(self) -> dict[str, Any]:
         began = time.perf_counter()

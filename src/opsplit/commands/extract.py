@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from opsplit.commands.common import Common, once
+from opsplit.commands.common import Common, model_files, once
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,12 @@ class Extract(Common):
                 examples = physics.dictionary_trajectories(self.split, self.n, self.seed)
             dictionary = extract(model.disco, examples, seed=self.seed)
             dictionary.save(self.out)
-            return {"folder": str(self.out), "operators": len(dictionary),
-                    "description": repr(dictionary)}
+            return {
+                "folder": str(self.out),
+                "operators": len(dictionary),
+                "description": repr(dictionary),
+            }
 
-        source = locate(self.model, self.family) / "model.safetensors"
-        inputs = (source, self.data) if self.data else (source,)
+        source = model_files(locate(self.model, self.family))
+        inputs = (*source, self.data) if self.data else source
         once(self, work, lambda r: f"{r['folder']}: {r['description']}", inputs)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from opsplit.commands.common import Common, once
+from opsplit.commands.common import Common, model_files, once
+from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
@@ -49,6 +50,11 @@ class Fit(Common):
     memory_mb: float = 512
     """Limit of the search's working memory."""
 
+    def check(self) -> None:
+        super().check()
+        if not 0 <= self.threshold < 1:
+            raise OpsplitError(f"--threshold must lie in 0..1, got {self.threshold}.")
+
     def fit(self) -> OperatorSplitter:
         from opsplit.io.numpy_files import read_numpy
         from opsplit.model import load_model
@@ -64,6 +70,7 @@ class Fit(Common):
             ndim=grid.ndim,
             boundary=grid.boundary,
             trajectory=self.trajectory,
+            default_extent=grid.extent,
         )
         search = (
             Beam(self.width, self.max_parts, self.threshold)
@@ -82,8 +89,7 @@ class Fit(Common):
             device=self.device,
             memory_mb=self.memory_mb,
         )
-        known = self.extent is not None or not observed.understood
-        return splitter.fit(frames, observed.dt, observed.grid.extent if known else None)
+        return splitter.fit(frames, observed.dt, observed.grid.extent)
 
     def result(self, splitter: OperatorSplitter) -> dict[str, Any]:
         """What all three commands report."""
@@ -104,7 +110,7 @@ class Fit(Common):
         from opsplit.model import locate
 
         model = locate(self.model, self.family)
-        return (self.file, model / "model.safetensors", model / "dictionary.safetensors")
+        return (self.file, *model_files(model))
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,12 @@ class Predict(Fit):
             result = self.result(splitter)
             np.savez(self.out / "forecast.npz", u=frames, times=forecast.times.numpy())
             forecast_figure(splitter, forecast, self.out / "forecast.png")
-            return {**result, "forecast": str(self.out / "forecast.npz"),
-                    "shape": list(frames.shape), "forecast_status": forecast.status}
+            return {
+                **result,
+                "forecast": str(self.out / "forecast.npz"),
+                "shape": list(frames.shape),
+                "forecast_status": forecast.status,
+            }
 
         def words(r: dict[str, Any]) -> str:
             return (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from opsplit.commands.common import Common
+from opsplit.commands.common import Common, effective_settings, leave_record
 from opsplit.config import Family, Preset, Recipe
 
 
@@ -41,10 +42,16 @@ class Pretrain(Common):
     """Dynamics per step (default: the preset's)."""
     states: int | None = None
     """States per dynamics (default: the preset's)."""
+    durations: tuple[float, ...] | None = None
+    """Lengths of a training flow in frames, such as 0.5 1 4 (default: the preset's)."""
     learning_rate: float | None = None
     """Largest learning rate (default: the preset's)."""
+    encoder_from: str | None = None
+    """Start with the encoder of this model: a bundled name or a model directory."""
     operators: int | None = None
     """Operators to extract at the end (default: the preset's)."""
+    checkpoint_steps: int | None = None
+    """Steps between checkpoints (default: every two minutes)."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     processes: int = 1
@@ -60,9 +67,16 @@ class Pretrain(Common):
 
         assert self.out is not None
         chosen = {
-            "steps": self.steps, "minutes": self.minutes, "environments": self.environments,
-            "states": self.states, "learning_rate": self.learning_rate,
-            "dictionary": self.operators, "recipe": self.recipe,
+            "steps": self.steps,
+            "minutes": self.minutes,
+            "environments": self.environments,
+            "states": self.states,
+            "learning_rate": self.learning_rate,
+            "dictionary": self.operators,
+            "recipe": self.recipe,
+            "encoder_from": self.encoder_from,
+            "durations": self.durations,
+            "checkpoint_steps": self.checkpoint_steps,
         }
         result = pretrain(
             self.physics,
@@ -78,8 +92,8 @@ class Pretrain(Common):
             logger=self.logger,
             quiet=self.json,
         )
-        import json
-
+        inputs = (self.data,) if self.data else ()
+        leave_record(self, effective_settings(self, inputs), result)
         if self.json:
             print(json.dumps(result))
             return

@@ -49,10 +49,12 @@ class Linear(OperatorFamily):
         """One parameter vector `(1, n_parameters)` from named terms."""
         if diffusion < 0:
             raise OpsplitError(f"Negative diffusion {diffusion} has no forward flow.")
-        c, g = (torch.as_tensor(x, dtype=torch.float64).expand(self.ndim)
-                for x in (advection, dispersion))
-        parts = [torch.tensor([reaction]), c, torch.tensor([diffusion]), g]
-        return torch.cat([p.to(torch.float64) for p in parts])[None]
+        c, g = (
+            torch.as_tensor(x, dtype=torch.float64).expand(self.ndim)
+            for x in (advection, dispersion)
+        )
+        r, d = torch.tensor([[reaction], [diffusion]], dtype=torch.float64)
+        return torch.cat([r, c, d, g])[None]
 
     def initialisation(self, generator: torch.Generator) -> Initialisation:
         zero, one = torch.zeros(self.n_parameters), torch.ones(self.n_parameters)
@@ -66,8 +68,9 @@ class Linear(OperatorFamily):
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
         self.check_grid(grid)
         d = self.ndim
-        k = torch.stack(torch.broadcast_tensors(
-            *grid.wavenumbers(parameters.dtype, parameters.device)))
+        k = torch.stack(
+            torch.broadcast_tensors(*grid.wavenumbers(parameters.dtype, parameters.device))
+        )
         k2 = k.square().sum(0)
         r, c, diffusion, g = (
             p.reshape(*p.shape, *[1] * d) for p in parameters.split([1, d, 1, d], dim=1)
@@ -84,7 +87,7 @@ class Linear(OperatorFamily):
 
 
 class UserFunction(OperatorFamily):
-    """A user's own `f(u)` (right-hand side) or `step(u, dt)` (flow) on states `(n, channel, *space)`.
+    """A user's own right-hand side `f(u)` or flow `step(u, dt)`, on states `(n, channel, *space)`.
 
     A parameter vector holds one number, the strength of the function.
     """
@@ -127,13 +130,20 @@ class UserFunction(OperatorFamily):
         flat = u.flatten(0, 1)
         each = h.expand(u.shape[0], u.shape[1], *[1] * (u.ndim - 2)).flatten(0, 1)
         if self.step is not None:
-            out = self.step(flat, each)
+            out = self._alike(flat, self.step(flat, each))
         else:
-            assert self.f is not None
-            out = rk4(self.f, flat, each, self._steps(longest(h)))
-        if out.shape != flat.shape:
+            out = rk4(self._rate, flat, each, self._steps(longest(h)))
+        return out.unflatten(0, u.shape[:2])
+
+    def _rate(self, u: Tensor) -> Tensor:
+        assert self.f is not None
+        return self._alike(u, self.f(u))
+
+    @staticmethod
+    def _alike(u: Tensor, out: Tensor) -> Tensor:
+        if out.shape != u.shape:
             raise OpsplitError(
                 f"The operator function returned shape {tuple(out.shape)} "
-                f"for states of shape {tuple(flat.shape)}; they must agree."
+                f"for states of shape {tuple(u.shape)}; they must agree."
             )
-        return out.unflatten(0, u.shape[:2])
+        return out

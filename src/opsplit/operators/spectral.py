@@ -77,8 +77,17 @@ class Spectral(OperatorFamily):
         self.n_parameters = sum(math.prod(shape) for shape in self.shapes.values())
 
     def config(self) -> dict[str, Any]:
-        names = ("channels", "ndim", "max_step", "copies", "layers", "inverse", "bumps",
-                 "bump_wavenumber", "wavenumber_scale")
+        names = (
+            "channels",
+            "ndim",
+            "max_step",
+            "copies",
+            "layers",
+            "inverse",
+            "bumps",
+            "bump_wavenumber",
+            "wavenumber_scale",
+        )
         return {name: getattr(self, name) for name in names}
 
     def initialisation(self, generator: torch.Generator) -> Initialisation:

@@ -44,9 +44,7 @@ class Physics(ABC):
         """Draw `n` coefficient vectors of the split, float64, one tensor per coefficient."""
 
     @abstractmethod
-    def initial_fields(
-        self, n: int, generator: torch.Generator, split: str = "train"
-    ) -> Tensor:
+    def initial_fields(self, n: int, generator: torch.Generator, split: str = "train") -> Tensor:
         """Draw `n` initial fields `(n, channel, *space)`, float64."""
 
     @abstractmethod
@@ -69,11 +67,14 @@ class Physics(ABC):
         solution = torch.linalg.lstsq(matrix, rate, driver="gelsd").solution[:, 0]
         return dict(zip(terms, solution.tolist(), strict=True))
 
-    def dictionary_trajectories(self, split: str, n: int, seed: int) -> Trajectories:
-        """Training dynamics from test-like fields, one trajectory per operator to extract."""
+    def dictionary_trajectories(
+        self, split: str, n: int, seed: int, fields: int = 8
+    ) -> Trajectories:
+        """`n` training dynamics to extract operators from, `fields` test-like trajectories each."""
         generator = torch.Generator().manual_seed(seed)
-        coefficients = self.sample_coefficients(split, n, generator)
-        initial = self.initial_fields(n, generator, "dictionary")
+        drawn = self.sample_coefficients(split, n, generator)
+        coefficients = {name: v.repeat_interleave(fields) for name, v in drawn.items()}
+        initial = self.initial_fields(n * fields, generator, "dictionary")
         return self._trajectories(initial, coefficients, self.frames)
 
     def generate(self, split: str, n: int, seed: int, frames: int | None = None) -> Trajectories:

@@ -55,7 +55,14 @@ class OperatorSplitter:
         self.device, self.memory_mb = device, memory_mb
 
     PARAMETERS = (
-        "model", "search", "family", "scheme", "refinement", "window", "device", "memory_mb",
+        "model",
+        "search",
+        "family",
+        "scheme",
+        "refinement",
+        "window",
+        "device",
+        "memory_mb",
     )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -96,26 +103,25 @@ class OperatorSplitter:
             extent: physical length of the domain per axis (default: the model's).
             dictionary: other operators than the model's own.
         """
+        if self.window is not None and self.window < 2:
+            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         model = load_model(self.model, self.family)
         search = get_search(self.search)
         config = model.config
         observed = self._read(u, dt, extent, model)
-        if self.window is not None and self.window < 2:
-            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         frames = observed.data[0, -self.window :] if self.window else observed.data[0]
-        self._as_given = u
         work = frames.to(device=self.device, dtype=torch.float32)
-        self._unit = float(work.std()) if config.rescale else 1.0
-        self._unit = self._unit if self._unit > 0 else 1.0
+        unit = (float(work.std()) if config.rescale else 1.0) or 1.0
         objective = Objective(
             dictionary or model.dictionary,
-            work / self._unit,
+            work / unit,
             observed.grid,
             dt,
             self.scheme,
             self.refinement,
             self.memory_mb,
         )
+        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
         self.search_result_: SearchResult = search.run(objective)
         self.composition_: Composition = self.search_result_.pick
         self.coefficients_ = dict(self.composition_.coefficients)
@@ -126,12 +132,15 @@ class OperatorSplitter:
         self.understood_ = observed.understood
         self.observed_ = observed
         self._operators = objective.operators
-        self._last = work[-1] / self._unit
-        self._dt = dt
+        self._as_given, self._unit, self._dt = u, unit, dt
+        self._last = work[-1] / unit
         return self
 
     def _read(
-        self, u: np.ndarray | Tensor, dt: float, extent: float | Sequence[float] | None,
+        self,
+        u: np.ndarray | Tensor,
+        dt: float,
+        extent: float | Sequence[float] | None,
         model: Model,
     ) -> Trajectories:
         config = model.config
@@ -172,9 +181,7 @@ class OperatorSplitter:
         )
         return Forecast(found.frames * self._unit, found.times, found.status)
 
-    def predict(
-        self, steps: int | None = None, times: Sequence[float] | None = None
-    ) -> Any:
+    def predict(self, steps: int | None = None, times: Sequence[float] | None = None) -> Any:
         """Future frames `(time, channel, *space)`, of the same kind as what was fitted.
 
         Arguments:
@@ -191,6 +198,11 @@ class OperatorSplitter:
 
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
-        truth = torch.as_tensor(u, dtype=torch.float32)
+        truth = torch.as_tensor(u, dtype=torch.float32).cpu()
         frames = self.forecast(steps=len(truth)).frames.cpu()
+        if truth.numel() != frames.numel():
+            raise OpsplitError(
+                f"The forecast has frames of shape {tuple(frames.shape[1:])}, "
+                f"those to compare with {tuple(truth.shape[1:])}."
+            )
         return -float(nrmse(frames[None], truth.reshape(frames.shape)[None]))

@@ -40,6 +40,7 @@ class Disco(nn.Module):
                 sizes.blocks,
                 sizes.heads,
                 sizes.patch,
+                sizes.layer_scale,
             )
             self.decoder = Decoder(
                 sizes.code,
@@ -47,9 +48,7 @@ class Disco(nn.Module):
                 sizes.decoder_width,
                 sizes.head_width,
             )
-            self.register_buffer(
-                "codebook", 0.02 * torch.randn(config.environments, sizes.code)
-            )
+            self.register_buffer("codebook", 0.02 * torch.randn(config.environments, sizes.code))
         self.reduce_sum: Callable[[Tensor], Tensor] = lambda x: x
 
     def encode(self, frames: Tensor) -> Tensor:

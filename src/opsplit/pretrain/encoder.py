@@ -103,7 +103,7 @@ class Encoder(nn.Module):
         blocks: int = 4,
         heads: int = 4,
         patch: int = 8,
-        layer_scale: float = 1e-2,
+        layer_scale: float = 1e-6,
     ) -> None:
         super().__init__()
         if patch < 4 or patch % 4:

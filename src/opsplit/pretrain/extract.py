@@ -13,9 +13,17 @@ from opsplit.trajectories import Trajectories
 
 @torch.no_grad()
 def extract(
-    disco: Disco, trajectories: Trajectories, *, context: int = 16, seed: int = 0, batch: int = 64
+    disco: Disco,
+    trajectories: Trajectories,
+    *,
+    context: int = 16,
+    seed: int = 0,
+    batch: int = 64,
 ) -> OperatorDictionary:
-    """One operator per trajectory, read from one window of it.
+    """One operator per dynamics, read from one window of each of its trajectories.
+
+    Trajectories with equal coefficients follow one dynamics; their codes are averaged, which
+    takes out much of what the hypernetwork misreads in a single field.
 
     Arguments:
         trajectories: training trajectories with known coefficients.
@@ -34,12 +42,18 @@ def extract(
             f"A context has {context} frames, the trajectories only {len(trajectories.times)}."
         )
     starts = torch.randint(last + 1, (len(trajectories),), generator=generator)
-    windows = trajectories.windows(context, starts).data
-    codes = torch.cat([disco.encode(part.float()) for part in windows.split(batch)])
+    windows = trajectories.windows(context, starts).data.float()
+    codes = torch.cat([disco.encode(part) for part in windows.split(batch)])
+    group, first = trajectories.environments()
+    means = codes.new_zeros(len(first), codes.shape[1]).index_add_(0, group, codes)
+    counts = torch.bincount(group)
+    means = means / counts[:, None].to(means)
     words = tuple(
-        f"trajectory {i}, frames {s}..{s + context - 1}" for i, s in enumerate(starts.tolist())
+        f"dynamics {i}, {n} trajector{'y' if n == 1 else 'ies'}"
+        for i, n in enumerate(counts.tolist())
     )
-    return _dictionary(disco, codes, dict(trajectories.coefficients), words)
+    known = {name: v[first] for name, v in trajectories.coefficients.items()}
+    return _dictionary(disco, means, known, words)
 
 
 def extract_codebook(disco: Disco, coefficients: dict[str, Tensor]) -> OperatorDictionary:

@@ -45,7 +45,7 @@ def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | 
         return None
     try:
         if name == "tensorboard":
-            from lightning_fabric.loggers import TensorBoardLogger
+            from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
             board = TensorBoardLogger(folder, name="tensorboard")
             return lambda row, step: board.log_metrics(row, step)

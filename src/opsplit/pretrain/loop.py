@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from opsplit._files import read_json, write_json
 from opsplit.config import ModelConfig, TrainConfig
 from opsplit.errors import OpsplitError
 from opsplit.pretrain import checkpoint
@@ -35,6 +37,7 @@ def train(
     *,
     device: str = "auto",
     processes: int = 1,
+    threads: int | None = None,
     logger: str | None = None,
     quiet: bool = False,
 ) -> None:
@@ -47,15 +50,29 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     _check_same_run(folder, model, config)
     several = {"strategy": "ddp_spawn"} if processes > 1 else {}
-    fabric = Fabric(accelerator=_accelerator(device), devices=processes, **several)  # type: ignore[arg-type]
+    accelerator, devices = _accelerator(device, processes)
+    fabric = Fabric(accelerator=accelerator, devices=devices, **several)  # type: ignore[arg-type]
     if processes > 1:
-        fabric.launch(_run, model, config, source, folder, logger, quiet)
+        # Bound, because Fabric looks into arguments and does not take frozen dataclasses.
+        rest = (model, config, source, folder, logger, quiet)
+        fabric.launch(partial(_run_process, threads=threads, rest=rest))
     else:
         _run(fabric, model, config, source, folder, logger, quiet)
 
 
-def _accelerator(device: str) -> str:
-    return {"cuda": "gpu"}.get(device, device)
+def _accelerator(device: str, processes: int) -> tuple[str, int | list[int]]:
+    """Fabric's words for `cpu`, `cuda` or `cuda:1`."""
+    kind, _, number = device.partition(":")
+    if number and processes > 1:
+        raise OpsplitError(f"{device} is one device; {processes} processes need --device {kind}.")
+    return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else processes
+
+
+def _run_process(fabric: Fabric, threads: int | None, rest: tuple[Any, ...]) -> None:
+    """One of several processes; threads are counted per process."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    _run(fabric, *rest)
 
 
 def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> None:
@@ -63,7 +80,7 @@ def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> No
     file = folder / "training.json"
     settings = json.loads(json.dumps({"model": asdict(model), "training": asdict(config)}))
     if (folder / checkpoint.FILE).exists() and file.exists():
-        before = json.loads(file.read_text())
+        before = read_json(file)
         changed = [
             f"{part}.{key}: {before.get(part, {}).get(key)} -> {value}"
             for part, values in settings.items()
@@ -75,7 +92,7 @@ def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> No
                 f"{folder} holds a run with other settings ({'; '.join(changed)}). "
                 "Use the same settings to continue it, or another --out for a new run."
             )
-    file.write_text(json.dumps(settings, indent=2) + "\n")
+    write_json(file, settings)
 
 
 def _run(
@@ -88,21 +105,28 @@ def _run(
     quiet: bool,
 ) -> None:
     model = Disco(model_config, config.seed)
+    if config.encoder_from is not None:
+        _borrow_encoder(model, config.encoder_from)
     decayed = [p for p in model.parameters() if p.ndim > 1]
     plain = [p for p in model.parameters() if p.ndim <= 1]
+    groups: list[dict[str, Any]] = [
+        {"params": decayed},
+        {"params": plain, "weight_decay": 0.0},
+    ]
     optimiser = torch.optim.AdamW(
-        [{"params": decayed}, {"params": plain, "weight_decay": 0.0}],
+        groups,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
     )
     wrapped, wrapped_optimiser = fabric.setup(model, optimiser)
     model.reduce_sum = lambda x: _sum_over_processes(fabric, x)
     average = {name: p.detach().clone() for name, p in model.named_parameters()}
-    facts: dict[str, Any] = {"step": 0, "seconds": 0.0}
+    facts: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0}
     state_file = folder / checkpoint.FILE
     if state_file.exists():
         facts = checkpoint.load_state(state_file, model, average, optimiser)
     step, before = int(facts["step"]), float(facts["seconds"])
+    running = float(facts.get("running", 0.0))
     main = fabric.is_global_zero
     metrics = MetricsFile(folder / "metrics.csv", keep_below=step) if main else None
     extra = open_logger(logger, folder) if main else None
@@ -113,9 +137,16 @@ def _run(
 
     def save() -> None:
         if main:
-            checkpoint.save_state(
-                state_file, model, average, optimiser, {"step": step, "seconds": seconds()}
-            )
+            held = {"step": step, "seconds": seconds(), "running": running}
+            checkpoint.save_state(state_file, model, average, optimiser, held)
+
+    def record() -> None:
+        row = {"step": step, "seconds": round(seconds(), 2), "train": running}
+        row |= validate(model, average, source, config, fabric.device)
+        if metrics is not None:
+            metrics.write(row)
+        if extra is not None:
+            extra(row, step)
 
     # The clock of the first process decides for all, so that they stop together.
     def progress_made() -> float:
@@ -124,15 +155,12 @@ def _run(
         return max(step / config.steps, clock / limit)
 
     bar = Progress("pretrain", enabled=main and not quiet)
-    running = 0.0
     done = progress_made()
     with bar:
         while done < 1:
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate * schedule(step, done, config.warm_up)
-            generator = torch.Generator().manual_seed(
-                _seed(config.seed, step, fabric.global_rank)
-            )
+            generator = torch.Generator().manual_seed(_seed(config.seed, step, fabric.global_rank))
             batch = source.draw(config, generator).to(fabric.device)
             loss, error = _losses(wrapped, batch, config, generator)
             wrapped_optimiser.zero_grad()
@@ -147,20 +175,30 @@ def _run(
             running = error if running == 0 else 0.98 * running + 0.02 * error
             done = progress_made()
             if step % config.validate_every == 0 or done >= 1:
-                row = {"step": step, "seconds": round(seconds(), 2), "train": running}
-                row |= validate(model, average, source, config, fabric.device)
-                if metrics is not None:
-                    metrics.write(row)
-                if extra is not None:
-                    extra(row, step)
+                record()
             now = time.monotonic()
             due = config.checkpoint_steps and step % config.checkpoint_steps == 0
             if due or now - saved > config.checkpoint_seconds:
                 save()
                 saved = now
             bar.update(done, f"step {step}  error {running:.5f}")
+    # A budget that ended before the first new step still leaves the row of its last step.
+    if metrics is not None and not any(row["step"] == step for row in metrics.rows):
+        record()
     save()
     fabric.barrier()
+
+
+def _borrow_encoder(model: Disco, name: str) -> None:
+    """Begin with a trained encoder: what a code means is the same for every operator family."""
+    from opsplit.model import load_model
+
+    try:
+        model.encoder.load_state_dict(load_model(name).disco.encoder.state_dict())
+    except RuntimeError:
+        raise OpsplitError(
+            f"The encoder of {name} has other sizes than the one to train; use the same preset."
+        ) from None
 
 
 def _losses(

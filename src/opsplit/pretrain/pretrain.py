@@ -69,11 +69,14 @@ def pretrain(
             f"Unknown physics {physics!r}: choose from {sorted(PHYSICS)}, or give --data."
         )
     config = replace(config, **(changes or {}))
-    if config.recipe == "codebook" and isinstance(source, FreshSource):
-        raise OpsplitError(
-            "The codebook recipe needs environments: give stored trajectories with --data, "
-            "or use --recipe in-context."
-        )
+    environments = 0
+    if config.recipe == "codebook":
+        if isinstance(source, FreshSource):
+            raise OpsplitError(
+                "The codebook recipe needs environments: give stored trajectories with --data, "
+                "or use --recipe in-context."
+            )
+        environments = source.environments
     _check_sizes(encoder, config, grid.shape)
     step = dt * 1.001
     operator: dict[str, Any] = {"max_step": step}
@@ -94,7 +97,7 @@ def pretrain(
         dt=dt,
         grid=grid.to_dict(),
         coefficients=names,
-        environments=source.environments if isinstance(source, StoredSource) else 0,
+        environments=environments,
         scale=scale,
         rescale=rescale,
         encoder=encoder,
@@ -102,7 +105,7 @@ def pretrain(
     )
     train(
         model, config, source, folder,
-        device=device, processes=processes, logger=logger, quiet=quiet,
+        device=device, processes=processes, threads=threads, logger=logger, quiet=quiet,
     )  # fmt: skip
     return finish(folder, model, config, source)
 
@@ -117,7 +120,7 @@ def _check_sizes(encoder: EncoderConfig, config: TrainConfig, shape: tuple[int, 
             f"The encoder cuts every axis into patches of {encoder.patch} points; "
             f"a grid of {shape} does not divide."
         )
-    if config.learning_rate <= 0 or config.steps < 1:
+    if not config.learning_rate > 0 or config.steps < 1:
         raise OpsplitError("Training needs a positive learning rate and at least one step.")
 
 

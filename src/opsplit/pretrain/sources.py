@@ -31,8 +31,10 @@ class Batch:
     """Physical coefficients of each dynamics."""
 
     def to(self, device: torch.device) -> Batch:
-        moved = (x.to(device) for x in (self.context, self.state, self.target))
-        return Batch(*moved, self.duration, self.environment.to(device), self.coefficients)
+        context, state, target, environment = (
+            x.to(device) for x in (self.context, self.state, self.target, self.environment)
+        )
+        return Batch(context, state, target, self.duration, environment, self.coefficients)
 
     def mechanisms(self) -> list[str]:
         """Which coefficients are active in each dynamics, such as `c` or `c+D`."""
@@ -63,6 +65,13 @@ class FreshSource:
         physics, e, k = self.physics, config.environments, config.states
         split, length, dt = config.split, config.context, self.physics.dt
 
+        span = length + (k + 1 if config.recipe == "plain" else 0)
+        if span > physics.frames:
+            raise OpsplitError(
+                f"A context of {length} frames and {k} states do not fit into the "
+                f"{physics.frames} frames of {physics.name}."
+            )
+
         def frame(last: int, n: int) -> Tensor:
             """Random frame numbers from 0 to `last`."""
             return torch.randint(last + 1, (n, 1), generator=generator).double()
@@ -88,7 +97,9 @@ class FreshSource:
             pair = physics.solve(others, repeated, torch.cat([now, now + duration], 1) * dt)
             state, target = (pair[:, i].unflatten(0, (e, k)) for i in (0, 1))
         none = torch.full((e,), -1)
-        return Batch(context.float(), state.float(), target.float(), duration * dt, none, coefficients)
+        return Batch(
+            context.float(), state.float(), target.float(), duration * dt, none, coefficients
+        )
 
     def _warm_up(self, fields: Tensor, share: float, generator: torch.Generator) -> Tensor:
         """Let some fields live through other dynamics first, as parts of a composition must."""
@@ -98,7 +109,9 @@ class FreshSource:
         coefficients = self.physics.sample_coefficients("warm-up", n, generator)
         span = (self.physics.frames - 1) * self.physics.dt
         draws = torch.rand(3, n, 1, generator=generator, dtype=torch.float64)
-        fields = self.physics.solve(fields, coefficients, (draws[0] < share) * draws[1] * span)[:, 0]
+        fields = self.physics.solve(fields, coefficients, (draws[0] < share) * draws[1] * span)[
+            :, 0
+        ]
         if self.physics.homogeneous:
             # A composition also changes amplitudes; observed windows are scaled to one.
             dims = tuple(range(1, fields.ndim))
@@ -111,19 +124,20 @@ class StoredSource:
     """Windows of stored trajectories; equal coefficients make one environment."""
 
     def __init__(self, trajectories: Trajectories) -> None:
+        bad = int((~torch.isfinite(trajectories.data)).flatten(1).any(1).sum())
+        if bad:
+            raise OpsplitError(
+                f"{bad} of {len(trajectories)} trajectories hold NaN or infinite values; "
+                "leave them out before training."
+            )
         self.data = trajectories
-        table = torch.stack([v.double() for v in trajectories.coefficients.values()], 1) if (
-            trajectories.coefficients) else torch.arange(len(trajectories)).double()[:, None]
-        rows, self.environment = torch.unique(table, dim=0, return_inverse=True)
-        self.environments = len(rows)
-        self.members = [
-            (self.environment == i).nonzero()[:, 0] for i in range(self.environments)
-        ]
+        self.environment, self.first = trajectories.environments()
+        self.environments = len(self.first)
+        self.members = [(self.environment == i).nonzero()[:, 0] for i in range(self.environments)]
 
     def coefficients(self) -> dict[str, Tensor]:
         """Coefficients of every environment."""
-        first = torch.stack([m[0] for m in self.members])
-        return {name: v[first] for name, v in self.data.coefficients.items()}
+        return {name: v[self.first] for name, v in self.data.coefficients.items()}
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
         e, k, length = config.environments, config.states, config.context
@@ -164,5 +178,5 @@ class StoredSource:
             states.append(self.data.data[others, now])
             targets.append(self.data.data[others, now + stride])
         coefficients = {name: v[environment] for name, v in self.coefficients().items()}
-        stacked = (torch.stack(x).float() for x in (contexts, states, targets))
-        return Batch(*stacked, stride * self.data.dt, environment, coefficients)
+        context, state, target = (torch.stack(x).float() for x in (contexts, states, targets))
+        return Batch(context, state, target, stride * self.data.dt, environment, coefficients)

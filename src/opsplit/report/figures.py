@@ -41,8 +41,14 @@ def _space_time(
 
 
 def demo_figure(
-    truth: Tensor, predictions: dict[str, Tensor], errors: dict[str, Tensor], observed: int,
-    dt: float, extent: float, words: str, path: Path,
+    truth: Tensor,
+    predictions: dict[str, Tensor],
+    errors: dict[str, Tensor],
+    observed: int,
+    dt: float,
+    extent: float,
+    words: str,
+    path: Path,
 ) -> None:
     """Space-time truth, direct and searched forecasts with their errors, and error over time.
 

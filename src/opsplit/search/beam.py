@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,9 +10,6 @@ from torch import Tensor
 
 from opsplit.search.objective import Objective
 from opsplit.search.result import SearchResult
-
-SCREEN = 4
-"""Every so-manieth transition is looked at first."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,9 @@ class Beam:
             errors = self._score(objective, kept, row, new)
             full = torch.cat([kept[row], new[:, None]], 1)
             scored = errors.isfinite().nonzero()[:, 0]
-            for operators, error in zip(full[scored].tolist(), errors[scored].tolist(), strict=True):
+            for operators, error in zip(
+                full[scored].tolist(), errors[scored].tolist(), strict=True
+            ):
                 tried[tuple(operators)] = error
             # Stable, so that equal errors keep the order of the dictionary.
             order = torch.sort(errors, stable=True).indices[: self.width]
@@ -78,8 +78,10 @@ class Beam:
                     seen.add(key)
                     rows.append(r)
                     news.append(j)
-        device = everyone.device
-        return torch.tensor(rows, device=device), torch.tensor(news, device=device)
+        # Neighbours share the new operator, so that chunks hold few operators and many states.
+        new = torch.tensor(news, device=everyone.device)
+        order = torch.sort(new, stable=True).indices
+        return torch.tensor(rows, device=everyone.device)[order], new[order]
 
     def _score(self, objective: Objective, kept: Tensor, row: Tensor, new: Tensor) -> Tensor:
         """Fitting errors `(n,)`; infinite for candidates that cannot be among the best."""
@@ -89,23 +91,33 @@ class Beam:
         def errors(chosen: Tensor, frames: Tensor) -> Tensor:
             return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames)
 
-        every = torch.arange(total, device=row.device)
-        candidates = torch.arange(len(row), device=row.device)
-        if not self.screen or total < 2 * SCREEN or len(row) <= 2 * self.width:
-            return errors(candidates, every).mean(1)
-        first, rest = every[::SCREEN], every[every % SCREEN != 0]
-        partial = errors(candidates, first).sum(1)
-        scores = torch.full_like(partial, torch.inf)
-
-        def complete(chosen: Tensor) -> None:
-            # Never below the partial sum, which is what the bound rests on.
-            scores[chosen] = (partial[chosen] + errors(chosen, rest).sum(1)) / total
-
-        order = torch.sort(partial, stable=True).indices
-        complete(order[: self.width])
-        limit = scores[order[: self.width]].max()
-        others = order[self.width :]
-        open_ = others[partial[others] / total <= limit]
-        if len(open_):
-            complete(open_)
+        everyone = torch.arange(len(row), device=row.device)
+        order = torch.tensor(spread(total), device=row.device)
+        if not self.screen or len(row) <= 2 * self.width:
+            return errors(everyone, order).mean(1)
+        sums = objective.states.new_zeros(len(row))
+        left, limit, seen = everyone, math.inf, 0
+        for end in (3, 7, total):
+            if end <= seen or end > total:
+                continue
+            # Errors are never negative, so a partial sum bounds the whole from below.
+            sums[left] += errors(left, order[seen:end]).sum(1)
+            seen = end
+            if seen < total:
+                leaders = left[torch.sort(sums[left], stable=True).indices[: self.width]]
+                whole = sums[leaders] + errors(leaders, order[seen:]).sum(1)
+                limit = min(limit, float(whole.max()))
+                left = left[sums[left] <= limit * (1 + 1e-5)]
+        scores = torch.full_like(sums, torch.inf)
+        scores[left] = sums[left] / total
         return scores
+
+
+def spread(n: int) -> list[int]:
+    """0..n-1 in an order whose beginnings are spread over the whole."""
+    order = [0]
+    step = n
+    while step > 1:
+        step = (step + 1) // 2
+        order += [i for i in range(0, n, step) if i not in order]
+    return order

@@ -136,8 +136,12 @@ class Objective:
         return Composition.of(self.dictionary, operators, fit_error)
 
     def result(
-        self, strategy: str, pick: tuple[tuple[int, ...], float],
-        tried: dict[tuple[int, ...], float], status: str, keep: int = 100,
+        self,
+        strategy: str,
+        pick: tuple[tuple[int, ...], float],
+        tried: dict[tuple[int, ...], float],
+        status: str,
+        keep: int = 100,
     ) -> SearchResult:
         """Wrap what a strategy found."""
         if not math.isfinite(pick[1]):

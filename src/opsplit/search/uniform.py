@@ -30,7 +30,7 @@ class Uniform:
         n = len(objective.dictionary)
         device = objective.states.device
         singles = objective.score(torch.arange(n, device=device)[:, None]).tolist()
-        tried = {(i,): error for i, error in enumerate(singles)}
+        tried: dict[tuple[int, ...], float] = {(i,): error for i, error in enumerate(singles)}
         drawn = self.draw(n)
         for size in sorted({len(s) for s in drawn}):
             sets = [s for s in drawn if len(s) == size]

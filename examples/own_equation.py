@@ -1,0 +1,87 @@
+"""How to train on your own equation: Fisher-KPP, u_t = r u (1 - u) + D u_xx.
+
+The package does not know this equation. We simulate its two mechanisms one at a time (growth
+without diffusion, diffusion without growth), pretrain operators on them, and then forecast
+dynamics where both act together, which the model has never seen. It takes about 20 seconds and
+writes `fisher-kpp.npz` and `fisher-kpp/` into the current folder.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from opsplit import OperatorSplitter, Trajectories
+from opsplit.pretrain.pretrain import pretrain
+
+POINTS, LENGTH, DT = 64, 16.0, 0.25
+rng = np.random.default_rng(0)
+
+
+# 1. Your own solver. Any code will do, as long as its frames are equally spaced in time.
+def simulate(u, r, D, frames, substeps=10):
+    """Frames `(n, time, x)` from fields `(n, x)`: central differences, midpoint rule."""
+
+    def rate(u):
+        u_xx = (np.roll(u, 1, -1) - 2 * u + np.roll(u, -1, -1)) / (LENGTH / POINTS) ** 2
+        return r[:, None] * u * (1 - u) + D[:, None] * u_xx
+
+    h, out = DT / substeps, [u]
+    for _ in range(frames - 1):
+        for _ in range(substeps):
+            u = u + h * rate(u + h / 2 * rate(u))
+        out.append(u)
+    return np.stack(out, 1)
+
+
+def random_densities(n):
+    """Smooth periodic fields between 0 and 1, flat ones and ones with steep fronts."""
+    k, x = np.arange(1, 9)[:, None], 2 * np.pi * np.arange(POINTS) / POINTS
+    phase, size = rng.uniform(0, 2 * np.pi, (n, 8, 1)), rng.normal(size=(n, 8, 1)) / k
+    waves = (size * np.sin(k * x + phase)).sum(1)
+    return 1 / (1 + np.exp(-rng.uniform(1, 4, (n, 1)) * waves - rng.normal(size=(n, 1))))
+
+
+# 2. Pure mechanisms: eight coefficients of each, 24 trajectories per coefficient.
+none = np.zeros(8)
+r = np.repeat([*np.linspace(0.1, 1, 8), *none], 24)
+D = np.repeat([*none, *np.linspace(0.05, 0.5, 8)], 24)
+pure = simulate(random_densities(len(r)), r, D, frames=20)
+stored = Trajectories.from_numpy(
+    pure[:, :, None],  # (trajectory, time, channel, x)
+    dt=DT,
+    extent=LENGTH,
+    coefficients={"r": r, "D": D},
+).save("fisher-kpp.npz")
+
+# 3. Pretrain. Trajectories with equal coefficients form an environment, and every environment
+# becomes one operator of the dictionary. The commitment keeps codes of one environment together;
+# it has to be small against the error of one step, which here begins near 0.016.
+result = pretrain(
+    "fisher-kpp",
+    "spectral",
+    "tiny",
+    Path("fisher-kpp"),
+    data=stored,
+    changes={
+        "steps": 600, "environments": 16, "states": 8, "learning_rate": 1e-2,
+        "codebook_momentum": 0.9, "commitment": 0.01, "validate_every": 100,
+    },
+    threads=1,
+)  # fmt: skip
+print("one-step error of the pure mechanisms:", result["validation"])
+
+# 4. Observe 16 frames of the whole equation, with coefficients that no environment had.
+true = {"r": 0.7, "D": 0.3}
+whole = simulate(random_densities(1), *(np.array([v]) for v in true.values()), frames=40)[0]
+observed, future = whole[:16], whole[16:]
+splitter = OperatorSplitter(model="fisher-kpp").fit(observed, dt=DT)
+forecast = splitter.predict(steps=len(future))[:, 0]
+
+
+def nrmse(frames):
+    return np.linalg.norm(frames - future) / np.linalg.norm(future)
+
+
+print(splitter)
+print("true coefficients:", true, " identified:", splitter.coefficients_)
+print(f"NRMSE: forecast {nrmse(forecast):.4f}, persistence {nrmse(observed[-1]):.4f}")

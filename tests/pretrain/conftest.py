@@ -1,0 +1,40 @@
+"""A hypernetwork on 32 points, small enough to train in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from opsplit.config import EncoderConfig, ModelConfig
+from opsplit.grid import Grid
+from opsplit.physics import AdvectionDiffusion
+
+
+@pytest.fixture(scope="session")
+def line() -> AdvectionDiffusion:
+    """The equation on a coarse grid."""
+    return AdvectionDiffusion(Grid((32,), (16.0,)))
+
+
+@pytest.fixture(scope="session")
+def small_model(line: AdvectionDiffusion) -> Callable[..., ModelConfig]:
+    """The configuration of a small model; `environments` gives it a codebook."""
+
+    def build(family: str = "spectral", environments: int = 0) -> ModelConfig:
+        return ModelConfig(
+            physics=line.name,
+            family=family,  # type: ignore[arg-type]
+            recipe="codebook" if environments else "in-context",
+            preset="tiny",
+            channels=line.channels,
+            ndim=1,
+            dt=line.dt,
+            grid=line.grid.to_dict(),
+            coefficients=("c", "D"),
+            environments=environments,
+            encoder=EncoderConfig(width=8, blocks=1, heads=2, decoder_width=16, head_width=8),
+            operator={"max_step": 1.001 * line.dt},
+        )
+
+    return build

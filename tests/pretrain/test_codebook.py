@@ -1,0 +1,131 @@
+"""The codebook against computation by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from opsplit.config import ModelConfig, TrainConfig
+from opsplit.physics import AdvectionDiffusion
+from opsplit.pretrain.disco import Disco, relative_error
+from opsplit.pretrain.loop import _losses
+from opsplit.pretrain.sources import Batch, FreshSource
+
+ROWS, CODE = 5, 2
+ENVIRONMENT = torch.tensor([3, 0, 3, 1])
+
+
+@pytest.fixture
+def disco(small_model: Callable[..., ModelConfig]) -> Disco:
+    return Disco(small_model(environments=ROWS))
+
+
+@pytest.fixture(scope="module")
+def batch(line: AdvectionDiffusion) -> Batch:
+    config = TrainConfig(environments=len(ENVIRONMENT), states=3)
+    drawn = FreshSource(line).draw(config, torch.Generator().manual_seed(0))
+    return replace(drawn, environment=ENVIRONMENT)
+
+
+def gradients(module: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+@given(
+    data=st.lists(st.tuples(st.integers(0, ROWS - 1), st.booleans()), min_size=1, max_size=12),
+    momentum=st.floats(0, 1),
+    seed=st.integers(0, 2**16),
+)
+def test_used_rows_move_to_the_mean_of_their_samples(
+    small_model: Callable[..., ModelConfig],
+    data: list[tuple[int, bool]],
+    momentum: float,
+    seed: int,
+) -> None:
+    model = Disco(small_model(environments=ROWS), seed)
+    codes = torch.randn(len(data), CODE, generator=torch.Generator().manual_seed(seed))
+    before = model.codebook.clone()
+    environment, use = torch.tensor([e for e, _ in data]), torch.tensor([u for _, u in data])
+    model._update_codebook(codes, environment, use, momentum)
+    for row in range(ROWS):
+        mine = [codes[i] for i, (e, u) in enumerate(data) if e == row and u]
+        if not mine:
+            assert torch.equal(model.codebook[row], before[row])
+            continue
+        mean = sum(mine[1:], mine[0]) / len(mine)
+        expected = momentum * before[row] + (1 - momentum) * mean
+        torch.testing.assert_close(model.codebook[row], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_forward_uses_the_moved_row(disco: Disco, batch: Batch) -> None:
+    use = torch.tensor([True, False, False, True])
+    before, codes = disco.codebook.clone(), disco.encode(batch.context)
+    out = disco(batch, use, momentum=0.9)
+    expected = before.clone()
+    expected[3] = 0.9 * before[3] + 0.1 * codes[0]
+    expected[1] = 0.9 * before[1] + 0.1 * codes[3]
+    torch.testing.assert_close(disco.codebook, expected)
+    used = torch.stack([expected[3], codes[1], codes[2], expected[1]])
+    predicted = disco.family.flow(disco.operators(used), batch.state, batch.duration)
+    error = relative_error(predicted, batch.target).mean(1)
+    torch.testing.assert_close(out["error"], error, rtol=1e-4, atol=1e-6)
+    gap = (codes[[0, 3]] - expected[[3, 1]]).square()
+    torch.testing.assert_close(out["commitment"], gap.mean())
+
+
+def test_straight_through_gradient_is_the_encoders(disco: Disco, batch: Batch) -> None:
+    use = torch.ones(4, dtype=torch.bool)
+    disco(batch, use, momentum=0.9)["error"].mean().backward()
+    found = gradients(disco.encoder)
+    disco.zero_grad()
+    # The same by hand: the loss's gradient at the codebook's value, handed to the encoder.
+    rows = disco.codebook[ENVIRONMENT].clone().requires_grad_()
+    predicted = disco.family.flow(disco.operators(rows), batch.state, batch.duration)
+    relative_error(predicted, batch.target).mean().backward()
+    disco.encode(batch.context).backward(rows.grad)
+    expected = gradients(disco.encoder)
+    assert found.keys() == expected.keys()
+    assert max(g.abs().max().item() for g in found.values()) > 0
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-7)
+
+
+def test_commitment_pulls_the_encoder_only(disco: Disco, batch: Batch) -> None:
+    use = torch.tensor([True, False, False, False])
+    disco(batch, use, momentum=0.5)["commitment"].backward()
+    found = gradients(disco)
+    assert not disco.codebook.requires_grad
+    assert disco.codebook.grad is None
+    assert all(name.startswith("encoder.") for name in found)
+    disco.zero_grad()
+    codes = disco.encode(batch.context)
+    codes[0].backward(2 * (codes[0] - disco.codebook[3]).detach() / CODE)
+    for name, expected in gradients(disco).items():
+        torch.testing.assert_close(found[name], expected, rtol=1e-4, atol=1e-8)
+
+
+def test_unused_codebook_changes_nothing(disco: Disco, batch: Batch) -> None:
+    before = disco.codebook.clone()
+    plain = disco(batch)
+    unused = disco(batch, torch.zeros(4, dtype=torch.bool), momentum=0.1)
+    assert torch.equal(plain["error"], unused["error"])
+    assert plain["commitment"].item() == unused["commitment"].item() == 0
+    assert torch.equal(disco.codebook, before)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_share_and_weight_of_the_loss(disco: Disco, batch: Batch, share: float) -> None:
+    config = TrainConfig(
+        recipe="codebook", codebook_share=share, codebook_momentum=1.0, commitment=0.7
+    )
+    loss, error = _losses(disco, batch, config, torch.Generator().manual_seed(0))
+    out = disco(batch, torch.full((4,), bool(share)), momentum=1.0)
+    assert error == pytest.approx(out["error"].mean().item())
+    torch.testing.assert_close(loss, out["error"].mean() + 0.7 * out["commitment"])
+    assert (out["commitment"].item() > 0) == bool(share)

@@ -1,0 +1,379 @@
+"""Training: a killed run is as good as an undisturbed one, and training teaches something."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from opsplit.benchmark.tasks import columns, test_windows
+from opsplit.cli import main
+from opsplit.config import Family, ModelConfig, Recipe, TrainConfig
+from opsplit.errors import OpsplitError
+from opsplit.model import Model
+from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.estimator import OperatorSplitter
+from opsplit.pretrain import loop
+from opsplit.pretrain.disco import Disco, relative_error
+from opsplit.pretrain.loop import read_metrics, schedule, train, validate
+from opsplit.pretrain.pretrain import pretrain
+from opsplit.pretrain.sources import Batch, FreshSource, Source, StoredSource
+from opsplit.report.metrics import nrmse
+
+test_windows.__test__ = False  # type: ignore[attr-defined]
+
+QUICK = TrainConfig(
+    steps=8,
+    environments=2,
+    states=2,
+    context=4,
+    warm_up=2,
+    ema=0.9,
+    learning_rate=3e-3,
+    validate_every=3,
+    checkpoint_steps=2,
+)
+Small = Callable[..., ModelConfig]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing after it is executed."""
+
+
+def tensors(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "resume.safetensors")
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    with safe_open(folder / "resume.safetensors", "pt") as file:
+        return json.loads(file.metadata()["facts"])
+
+
+def curve(folder: Path) -> list[dict[str, float]]:
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_metrics(folder)]
+
+
+def assert_same_run(found: Path, expected: Path) -> None:
+    """Weights, averages, optimiser and curve agree to the last bit."""
+    one, other = tensors(found), tensors(expected)
+    assert one.keys() == other.keys()
+    assert {name.split(".")[0] for name in one} == {"model", "average", "optimiser"}
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert curve(found) == curve(expected)
+    assert facts(found)["step"] == facts(expected)["step"]
+
+
+def test_kill_9_and_the_same_command_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(folder: str) -> list[str]:
+        flags = "--preset tiny --steps 60 --environments 2 --states 2 --operators 2 --threads 1"
+        return ["pretrain", *flags.split(), "--checkpoint-steps", "2", "--out", folder]
+
+    main(command(str(tmp_path / "whole")))
+    killed = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-m", "opsplit", *command(str(killed))])
+    while not (killed / "resume.safetensors").exists():
+        assert process.poll() is None, "the command ended before its first checkpoint"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert facts(killed)["step"] < 60
+    assert not (killed / "metrics.json").exists()
+    main(command(str(killed)))
+    assert_same_run(killed, tmp_path / "whole")
+    assert facts(killed)["step"] == 60
+    for name in ("model.safetensors", "dictionary.safetensors"):
+        assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+    # A finished command does no more steps and leaves what is there alone.
+    before = {p.name: p.read_bytes() for p in killed.glob("*") if "json" not in p.suffix}
+    capsys.readouterr()
+    main(command(str(killed)))
+    assert "60 steps" in capsys.readouterr().out
+    resume = before.pop("resume.safetensors")
+    assert all((killed / name).read_bytes() == held for name, held in before.items())
+    assert len((killed / "resume.safetensors").read_bytes()) == pytest.approx(len(resume), abs=99)
+    assert_same_run(killed, tmp_path / "whole")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    small_model: Small, line: AdvectionDiffusion, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    train(small_model(), QUICK, FreshSource(line), folder, device="cpu", quiet=True)
+    return folder
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    "file, turn",
+    [("training.json", 1), ("resume.safetensors", 1), ("resume.safetensors", 3)]
+    + [("metrics.csv", 1), ("metrics.csv", 3)],
+)
+def test_death_at_any_write_changes_nothing(
+    undisturbed: Path,
+    small_model: Small,
+    line: AdvectionDiffusion,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    turn: int,
+    moment: str,
+) -> None:
+    """Files change by `os.replace` only, so dying beside one of those is the worst case."""
+    seen, replace_file = 0, os.replace
+
+    def dying(source: Path, target: Path) -> None:
+        nonlocal seen
+        seen += Path(target).name == file
+        now = Path(target).name == file and seen == turn
+        if now and moment == "before":
+            raise Killed
+        replace_file(source, target)
+        if now:
+            raise Killed
+
+    def run() -> None:
+        train(small_model(), QUICK, FreshSource(line), tmp_path, device="cpu", quiet=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", dying)
+        with pytest.raises(Killed):
+            run()
+    run()
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_resuming_draws_the_rest_of_the_batches_only(
+    undisturbed: Path, small_model: Small, line: AdvectionDiffusion, tmp_path: Path
+) -> None:
+    @dataclass
+    class Counting:
+        inner: FreshSource
+        steps: int = 0
+
+        def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
+            self.steps += config.environments == QUICK.environments
+            return self.inner.draw(config, generator)
+
+    source = Counting(FreshSource(line))
+    for budget, drawn in ((3, 3), (8, 8), (8, 8)):
+        config = replace(QUICK, steps=budget)
+        train(small_model(), config, source, tmp_path, device="cpu", quiet=True)
+        assert source.steps == drawn
+    assert facts(tmp_path)["step"] == 8
+    # A smaller budget than what is done does nothing either, and the curve ends at the last step.
+    (tmp_path / "metrics.csv").unlink()
+    train(small_model(), replace(QUICK, steps=2), source, tmp_path, device="cpu", quiet=True)
+    assert source.steps == 8
+    assert [row["step"] for row in read_metrics(tmp_path)] == [8]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"learning_rate": 1e-3}, "training.learning_rate: 0.003 -> 0.001"),
+        ({"seed": 1}, "training.seed: 0 -> 1"),
+        ({"environments": 3}, "training.environments: 2 -> 3"),
+        ({"family": "unet"}, "model.family: spectral -> unet"),
+    ],
+)
+def test_resuming_with_other_settings_is_refused(
+    undisturbed: Path,
+    small_model: Small,
+    line: AdvectionDiffusion,
+    change: dict[str, Any],
+    words: str,
+) -> None:
+    model = small_model(**{k: v for k, v in change.items() if k == "family"})
+    config = replace(QUICK, **{k: v for k, v in change.items() if k != "family"})
+    with pytest.raises(OpsplitError, match="other settings") as caught:
+        train(model, config, FreshSource(line), undisturbed, device="cpu", quiet=True)
+    assert words in str(caught.value)
+    assert "--out" in str(caught.value)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 0.5, 0.999])
+def test_truncated_checkpoint(
+    undisturbed: Path, small_model: Small, line: AdvectionDiffusion, tmp_path: Path, keep: float
+) -> None:
+    whole = (undisturbed / "resume.safetensors").read_bytes()
+    cut = whole[: int(keep * len(whole)) if keep < 1 else int(keep)]
+    (tmp_path / "resume.safetensors").write_bytes(cut)
+    with pytest.raises(OpsplitError, match=r"resume\.safetensors cannot be read.*Delete it"):
+        train(small_model(), QUICK, FreshSource(line), tmp_path, device="cpu", quiet=True)
+
+
+@given(warm_up=st.integers(0, 50), budget=st.integers(60, 500))
+def test_schedule_warms_up_and_ends_low(warm_up: int, budget: int) -> None:
+    rates = [schedule(step, step / budget, warm_up) for step in range(budget + 1)]
+    assert rates[0] == pytest.approx(1 / max(1, warm_up))
+    assert schedule(warm_up, 0.0, warm_up) == 1
+    assert all(0 < rate <= 1 for rate in rates)
+    later = rates[warm_up:]
+    assert all(b < a for a, b in zip(later, later[1:], strict=False))
+    assert rates[-1] == pytest.approx(1e-3)
+    assert schedule(10**6, 0.5, warm_up) == pytest.approx(0.5005)
+    assert schedule(10**6, 7.0, warm_up) == pytest.approx(1e-3)
+
+
+def test_time_budget_ends_training_and_counts_on(
+    small_model: Small, line: AdvectionDiffusion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock:
+        """One second passes between any two looks."""
+
+        now = 0.0
+
+        @classmethod
+        def monotonic(cls) -> float:
+            cls.now += 1
+            return cls.now
+
+    monkeypatch.setattr(loop, "time", Clock)
+    config = replace(QUICK, steps=10**6, minutes=0.5, validate_every=10**6)
+    train(small_model(), config, FreshSource(line), tmp_path, device="cpu", quiet=True)
+    first = facts(tmp_path)
+    assert 5 < first["step"] < 30
+    assert 30 <= first["seconds"] < 40
+    assert [row["step"] for row in read_metrics(tmp_path)] == [first["step"]]
+    longer = replace(config, minutes=1.0)
+    train(small_model(), longer, FreshSource(line), tmp_path, device="cpu", quiet=True)
+    second = facts(tmp_path)
+    assert first["step"] < second["step"] < 2.5 * first["step"]
+    assert 60 <= second["seconds"] < 70
+
+
+@dataclass
+class Halves:
+    """Fixed batches, whole in one process or a half in each of two."""
+
+    physics: AdvectionDiffusion
+    processes: int
+
+    def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
+        known = {
+            loop._seed(config.seed, step, rank): (step, rank)
+            for step in range(config.steps)
+            for rank in range(self.processes)
+        }
+        step, rank = known.get(generator.initial_seed(), (99, 0))
+        settings = replace(config, environments=4)
+        batch = FreshSource(self.physics).draw(settings, torch.Generator().manual_seed(step))
+        batch = replace(batch, environment=torch.tensor([0, 1, 0, 2]))
+        if self.processes == 1 or step == 99:
+            return batch
+        mine = slice(2 * rank, 2 * rank + 2)
+        parts = {x: getattr(batch, x)[mine] for x in ("context", "state", "target", "environment")}
+        return replace(batch, coefficients={k: v[mine] for k, v in batch.coefficients.items()},
+                       **parts)  # fmt: skip
+
+
+def test_two_processes_make_the_step_of_one_on_both_halves(
+    small_model: Small, line: AdvectionDiffusion, tmp_path: Path
+) -> None:
+    """Mean gradients and codebook sums; and steps that would drift apart if ranks differed."""
+    config = replace(
+        QUICK, steps=4, recipe="codebook", codebook_share=1.0, codebook_momentum=0.5, clip=1e9
+    )
+    model = small_model(environments=4)
+    for processes in (1, 2):
+        source, folder = Halves(line, processes), tmp_path / str(processes)
+        train(
+            model, config, source, folder,
+            device="cpu", processes=processes, threads=1, quiet=True,
+        )  # fmt: skip
+    one, two = (tensors(tmp_path / name) for name in "12")
+    start = Disco(model).state_dict()
+    assert one.keys() == two.keys()
+    assert torch.equal(two["model.codebook"][3], start["codebook"][3])
+    assert not torch.equal(two["model.codebook"][0], start["codebook"][0])
+    for name, expected in one.items():
+        scale = float(expected.abs().max())
+        gap = float((two[name] - expected).abs().max())
+        assert gap <= 1e-3 * scale + 1e-9, (name, gap, scale)
+    first, second = (read_metrics(tmp_path / name)[-1] for name in "12")
+    assert second["validation"] == pytest.approx(first["validation"], rel=1e-3)
+
+
+def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
+    disco = Disco(model, config.seed)
+    average = {name: p.detach().clone() for name, p in disco.named_parameters()}
+    return validate(disco, average, source, config, torch.device("cpu"))["validation"]
+
+
+@pytest.mark.parametrize("recipe", ["in-context", "codebook", "plain"])
+@pytest.mark.parametrize("family, steps", [("spectral", 30), ("unet", 3)])
+def test_every_recipe_and_family_lowers_the_error(
+    small_model: Small,
+    line: AdvectionDiffusion,
+    tmp_path: Path,
+    family: Family,
+    recipe: Recipe,
+    steps: int,
+) -> None:
+    stored = StoredSource(line.generate("train", 4, seed=0, frames=12))
+    source: Source = stored if recipe == "codebook" else FreshSource(line)
+    model = small_model(family, environments=stored.environments if recipe == "codebook" else 0)
+    config = replace(QUICK, recipe=recipe, steps=steps, states=4, ema=0.5, warm_up=1)
+    train(model, config, source, tmp_path, device="cpu", quiet=True)
+    rows = read_metrics(tmp_path)
+    assert rows[-1]["step"] == steps
+    assert rows[-1]["validation"] < 0.97 * initial_error(model, config, source)
+
+
+def test_dictionary_is_what_the_recipe_learned(line: AdvectionDiffusion, tmp_path: Path) -> None:
+    """Rows of the codebook only where a codebook was trained."""
+    file = line.generate("train", 3, seed=0, frames=20).save(tmp_path / "stored.npz")
+    for recipe, words in (("codebook", "environment 0"), ("plain", "trajectory 0, frames")):
+        folder = tmp_path / recipe
+        changes = {"recipe": recipe, "steps": 1, "environments": 2, "states": 2}
+        pretrain(
+            "mine", "spectral", "tiny", folder,
+            data=file, changes=changes, threads=1, quiet=True,
+        )  # fmt: skip
+        model = Model.load(folder)
+        assert model.config.environments == (3 if recipe == "codebook" else 0)
+        assert len(model.dictionary) == 3
+        assert model.dictionary.provenance[0].startswith(words)
+        assert set(model.dictionary.coefficients) == {"c", "D"}
+        assert model.config.scale == pytest.approx(
+            float(line.generate("train", 3, 0, 20).data.std())
+        )
+
+
+def test_trained_model_beats_persistence_on_unseen_transitions(tiny_model: Model) -> None:
+    config = TrainConfig(environments=64, states=8)
+    drawn = FreshSource(AdvectionDiffusion()).draw(config, torch.Generator().manual_seed(2**50))
+    error = tiny_model.disco(drawn)["error"]
+    persistence = relative_error(drawn.state, drawn.target).mean(1)
+    assert error.mean() < 0.9 * persistence.mean()
+    for mechanism in ("c", "D"):
+        mine = torch.tensor([m == mechanism for m in drawn.mechanisms()])
+        assert error[mine].mean() < persistence[mine].mean()
+
+
+@pytest.mark.parametrize("column", ["A+D", "c", "D"])
+def test_trained_model_forecasts_better_than_persistence(tiny_model: Model, column: str) -> None:
+    observed, future = test_windows(columns("advection-diffusion")[column], 3, seed=0)
+    for window, truth in zip(observed.data, future.data, strict=True):
+        forecast = OperatorSplitter(tiny_model).fit(window, observed.dt).predict(len(truth))
+        still = window[-1:].expand_as(truth)
+        assert nrmse(forecast[None], truth[None]) < 0.95 * nrmse(still[None], truth[None])

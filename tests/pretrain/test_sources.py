@@ -1,0 +1,206 @@
+"""Training batches: exact pairs from the solver, honest windows from stored trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from opsplit.config import Recipe, TrainConfig
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.physics import AdvectionDiffusion
+from opsplit.pretrain.sources import Batch, FreshSource, StoredSource
+from opsplit.trajectories import Trajectories
+
+DURATIONS = st.sampled_from([0.25, 0.5, 1.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def line() -> AdvectionDiffusion:
+    """An odd number of points: no Nyquist mode, whose phase a real field cannot hold."""
+    return AdvectionDiffusion(Grid((33,), (16.0,)))
+
+
+def draw(physics: AdvectionDiffusion, config: TrainConfig, seed: int) -> Batch:
+    return FreshSource(physics).draw(config, torch.Generator().manual_seed(seed))
+
+
+def evolve(physics: AdvectionDiffusion, batch: Batch, states: Tensor, time: float) -> Tensor:
+    """States `(E, K, ...)` after `time` of the dynamics of their own environment."""
+    k = states.shape[1]
+    mu = {name: v.repeat_interleave(k) for name, v in batch.coefficients.items()}
+    solution = physics.solve(states.flatten(0, 1).double(), mu, torch.tensor([time]))
+    return solution[:, 0].unflatten(0, states.shape[:2]).float()
+
+
+@given(
+    recipe=st.sampled_from(["in-context", "plain"]),
+    duration=DURATIONS,
+    warm_up=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 2**20),
+)
+def test_fresh_targets_are_the_exact_solution(
+    line: AdvectionDiffusion, recipe: Recipe, duration: float, warm_up: float, seed: int
+) -> None:
+    config = TrainConfig(
+        recipe=recipe, environments=3, states=4, durations=(duration,), warm_up_states=warm_up
+    )
+    batch = draw(line, config, seed)
+    assert batch.duration == pytest.approx(duration * line.dt)
+    assert batch.state.shape == batch.target.shape == (3, 4, 1, 33)
+    assert batch.state.dtype == batch.target.dtype == batch.context.dtype == torch.float32
+    exact = evolve(line, batch, batch.state, batch.duration)
+    torch.testing.assert_close(batch.target, exact, rtol=1e-4, atol=1e-5)
+
+
+@given(recipe=st.sampled_from(["in-context", "plain"]), seed=st.integers(0, 2**20))
+def test_fresh_contexts_are_frames_dt_apart(
+    line: AdvectionDiffusion, recipe: Recipe, seed: int
+) -> None:
+    batch = draw(line, TrainConfig(recipe=recipe, environments=3, states=2, context=7), seed)
+    assert batch.context.shape == (3, 7, 1, 33)
+    after = evolve(line, batch, batch.context[:, :-1], line.dt)
+    torch.testing.assert_close(batch.context[:, 1:], after, rtol=1e-4, atol=1e-5)
+
+
+@given(duration=DURATIONS, seed=st.integers(0, 2**20))
+def test_plain_states_follow_their_context(
+    line: AdvectionDiffusion, duration: float, seed: int
+) -> None:
+    config = TrainConfig(recipe="plain", environments=3, states=4, durations=(duration,))
+    batch = draw(line, config, seed)
+    assert torch.equal(batch.state[:, 0], batch.context[:, -1])
+    after = evolve(line, batch, batch.state[:, :-1], line.dt)
+    torch.testing.assert_close(batch.state[:, 1:], after, rtol=1e-4, atol=1e-5)
+
+
+def closest(batch: Batch) -> float:
+    """Smallest gap between amplitudes, which advection keeps, of contexts and states."""
+    everyone = torch.cat([batch.context[:, :1], batch.state], 1).flatten(0, 1)[:, 0]
+    size = torch.fft.rfft(everyone.double())[:, 1:3].abs()
+    ratio = (size[:, 0] / size[:, 1]).log()
+    return float((ratio[:, None] - ratio[None]).abs().fill_diagonal_(1).min())
+
+
+@given(seed=st.integers(0, 2**20))
+def test_in_context_states_are_of_other_trajectories(line: AdvectionDiffusion, seed: int) -> None:
+    config = TrainConfig(environments=2, states=4, split="c")
+    assert closest(draw(line, config, seed)) > 1e-5
+    assert closest(draw(line, replace(config, recipe="plain"), seed)) < 1e-5
+
+
+def test_fresh_batches_come_from_their_seed(line: AdvectionDiffusion) -> None:
+    config = TrainConfig(environments=3, states=4, durations=(0.5, 1.0), warm_up_states=0.5)
+    first, again, other = (draw(line, config, seed) for seed in (1, 1, 2))
+    for name in ("context", "state", "target"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+        assert not torch.equal(getattr(first, name), getattr(other, name))
+    drawn = {draw(line, config, seed).duration for seed in range(20)}
+    assert drawn == {0.5 * line.dt, line.dt}
+
+
+def test_mechanisms_name_the_active_coefficients(line: AdvectionDiffusion) -> None:
+    for split, expected in {"train": {"c", "D"}, "mixed-1.0": {"c+D"}, "c": {"c"}}.items():
+        batch = draw(line, TrainConfig(environments=40, states=1, split=split), 0)
+        assert set(batch.mechanisms()) == expected
+        assert batch.environment.tolist() == [-1] * 40
+
+
+def test_fresh_windows_must_fit(line: AdvectionDiffusion) -> None:
+    with pytest.raises(OpsplitError, match="100 frames"):
+        draw(line, TrainConfig(recipe="plain", environments=1, states=90), 0)
+    with pytest.raises(OpsplitError, match="100 frames"):
+        draw(line, TrainConfig(environments=1, states=1, context=101), 0)
+
+
+def numbered(coefficients: Sequence[int], frames: int) -> Trajectories:
+    """Fields that say where they come from: `1000 trajectory + frame` at every point."""
+    n = len(coefficients)
+    mark = 1000.0 * torch.arange(n)[:, None] + torch.arange(frames)
+    data = mark[:, :, None, None].expand(n, frames, 1, 4).clone()
+    times = 0.5 * torch.arange(frames, dtype=torch.float64)
+    mu = {"mu": torch.tensor(coefficients, dtype=torch.float64)}
+    return Trajectories(data, times, Grid((4,), (1.0,)), ("u",), mu)
+
+
+@given(
+    coefficients=st.lists(st.integers(0, 3), min_size=1, max_size=7),
+    recipe=st.sampled_from(["in-context", "codebook", "plain"]),
+    stride=st.integers(1, 3),
+    spare=st.integers(1, 6),
+    seed=st.integers(0, 2**20),
+)
+def test_stored_pairs_are_one_stride_apart_and_of_one_environment(
+    coefficients: list[int], recipe: Recipe, stride: int, spare: int, seed: int
+) -> None:
+    config = TrainConfig(
+        recipe=recipe, environments=4, states=5, context=4, durations=(float(stride),)
+    )
+    stored = numbered(coefficients, frames=config.context + stride + spare)
+    source = StoredSource(stored)
+    assert source.environments == len(set(coefficients))
+    assert source.coefficients()["mu"].tolist() == sorted(set(coefficients))
+    batch = source.draw(config, torch.Generator().manual_seed(seed))
+    assert batch.duration == stride * 0.5
+    assert torch.equal(batch.target, batch.state + stride)
+    origin, frame = batch.state[:, :, 0, 0].long() // 1000, batch.state[:, :, 0, 0].long() % 1000
+    window = batch.context[:, :, 0, 0].long()
+    assert torch.equal(window.diff(dim=1), torch.ones_like(window[:, 1:]))
+    assert int((frame + stride).max()) < len(stored.times)
+    for e, row in enumerate(batch.environment.tolist()):
+        value = float(source.coefficients()["mu"][row])
+        assert float(batch.coefficients["mu"][e]) == value
+        assert coefficients[int(window[e, 0]) // 1000] == value
+        assert {coefficients[i] for i in origin[e].tolist()} == {value}
+        if recipe == "plain":
+            assert set(origin[e].tolist()) == {int(window[e, 0]) // 1000}
+            assert int(frame[e].min()) >= int(window[e, -1]) % 1000
+
+
+def test_stored_draws_reach_every_frame_and_trajectory() -> None:
+    stored = numbered([0, 0, 1], frames=8)
+    config = TrainConfig(recipe="codebook", environments=64, states=16, context=4)
+    batch = StoredSource(stored).draw(config, torch.Generator().manual_seed(0))
+    seen = set(batch.state[:, :, 0, 0].long().flatten().tolist())
+    assert seen == {1000 * i + t for i in range(3) for t in range(7)}
+    assert set(batch.context[:, 0, 0, 0].long().tolist()) == {
+        1000 * i + t for i in range(3) for t in range(5)
+    }
+
+
+def test_without_coefficients_every_trajectory_is_an_environment() -> None:
+    known = numbered([0, 0, 0], frames=8)
+    source = StoredSource(Trajectories(known.data, known.times, known.grid))
+    assert source.environments == 3
+    assert source.coefficients() == {}
+    batch = source.draw(TrainConfig(environments=2, states=1, context=4), torch.Generator())
+    assert batch.mechanisms() == ["none", "none"]
+
+
+@pytest.mark.parametrize("recipe, fewest", [("codebook", 17), ("plain", 18)])
+def test_too_few_stored_frames(recipe: Recipe, fewest: int) -> None:
+    config = TrainConfig(recipe=recipe, environments=2, states=2)
+    with pytest.raises(OpsplitError, match=f"the data have {fewest - 1}"):
+        StoredSource(numbered([0, 1], fewest - 1)).draw(config, torch.Generator())
+    batch = StoredSource(numbered([0, 1], fewest)).draw(config, torch.Generator())
+    assert batch.context.shape[1] == 16
+
+
+@pytest.mark.parametrize("duration", [0.5, 0.0, 1.5])
+def test_fractional_durations_of_stored_frames(duration: float) -> None:
+    source = StoredSource(numbered([0, 1], 30))
+    with pytest.raises(OpsplitError, match=r"whole numbers of frames .*--durations 1"):
+        source.draw(TrainConfig(durations=(1.0, duration)), torch.Generator())
+
+
+def test_broken_trajectories_are_refused() -> None:
+    stored = numbered([0, 1, 1], 8)
+    stored.data[1, 3] = torch.nan
+    with pytest.raises(OpsplitError, match="1 of 3 trajectories hold NaN"):
+        StoredSource(stored)

@@ -153,7 +153,7 @@ def seconds(work: Callable[[], object]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--operators", type=int, nargs="+", default=[8, 16, 32], help="E")
-    parser.add_argument("--states", type=int, nargs="+", default=[15, 16], help="K")
+    parser.add_argument("--states", type=int, nargs="+", default=[16], help="K")
     parser.add_argument("--repeats", type=int, default=5, help="interleaved, the median counts")
     parser.add_argument("--out", type=Path, default=RESULTS / "unet_batching.json")
     args = parser.parse_args()

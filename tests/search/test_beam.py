@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,6 +22,7 @@ from opsplit.splitting import SCHEMES, flows_per_step
 Observe = Callable[..., tuple[Tensor, Grid, float]]
 Build = Callable[..., OperatorDictionary]
 NEVER = -1e9  # a threshold that never stops
+FEW = settings(max_examples=10)
 
 
 def errors_by_length(result: SearchResult) -> dict[int, tuple[frozenset[int], float]]:
@@ -41,6 +42,7 @@ def table(result: SearchResult) -> dict[tuple[int, ...], float]:
     return {c.operators: c.fit_error for c in result.ranked}
 
 
+@FEW
 @given(seed=st.integers(0, 99), c=st.floats(0, 1), D=st.floats(0, 1))
 def test_with_all_sets_kept_it_is_exhaustive_search_over_pairs(
     observe: Observe, mixed: Build, seed: int, c: float, D: float
@@ -59,6 +61,7 @@ def test_with_all_sets_kept_it_is_exhaustive_search_over_pairs(
     )
 
 
+@FEW
 @given(seed=st.integers(0, 99))
 def test_with_all_sets_kept_every_subset_is_scored_once(
     observe: Observe, mixed: Build, seed: int
@@ -69,6 +72,7 @@ def test_with_all_sets_kept_every_subset_is_scored_once(
     assert len(sets) == len(set(sets)) == 2**6 - 1
 
 
+@FEW
 @given(seed=st.integers(0, 99), width=st.integers(1, 5))
 def test_one_part_is_the_best_single_operator(
     observe: Observe, mixed: Build, seed: int, width: int
@@ -80,6 +84,7 @@ def test_one_part_is_the_best_single_operator(
     assert found.pick.fit_error == pytest.approx(float(singles.min()))
 
 
+@FEW
 @given(seed=st.integers(0, 99))
 def test_a_beam_of_one_is_the_greedy_search(observe: Observe, mixed: Build, seed: int) -> None:
     objective = Objective(mixed(seed), *observe(0.5, 0.3, seed=seed))
@@ -91,6 +96,7 @@ def test_a_beam_of_one_is_the_greedy_search(observe: Observe, mixed: Build, seed
     assert found.pick.operators == tuple(held)
 
 
+@FEW
 @given(seed=st.integers(0, 99), width=st.integers(1, 4))
 def test_a_wider_beam_that_keeps_everything_is_never_worse_on_pairs(
     observe: Observe, mixed: Build, seed: int, width: int
@@ -123,6 +129,7 @@ def test_reuse_changes_the_cost_and_not_the_scores(
         assert with_reuse == without if scheme == "fourth" else with_reuse < without
 
 
+@FEW
 @given(
     seed=st.integers(0, 10_000),
     width=st.integers(1, 3),
@@ -143,11 +150,8 @@ def test_screening_never_changes_the_result(
     for size, (operators, error) in best[0].items():
         assert operators == best[1][size][0]
         assert error == pytest.approx(best[1][size][1], rel=1e-9, abs=1e-13)
-    assert table(screened).items() <= {
-        o: pytest.approx(e, rel=1e-9, abs=1e-13) for o, e in table(full).items()
-    }.items() or all(
-        e == pytest.approx(table(full)[o], rel=1e-9, abs=1e-13) for o, e in table(screened).items()
-    )
+    for operators, error in table(screened).items():
+        assert error == pytest.approx(table(full)[operators], rel=1e-9, abs=1e-13)
 
 
 def test_screening_saves_flows_in_a_large_dictionary(observe: Observe, exact: Build) -> None:
@@ -194,6 +198,7 @@ def test_a_memory_limit_does_not_change_the_result(observe: Observe, mixed: Buil
 # Where it ends
 
 
+@FEW
 @given(seed=st.integers(0, 99), threshold=st.floats(0, 0.99), width=st.integers(1, 4))
 def test_the_last_length_that_improves_by_the_threshold_is_picked(
     observe: Observe, mixed: Build, seed: int, threshold: float, width: int
@@ -211,6 +216,7 @@ def test_the_last_length_that_improves_by_the_threshold_is_picked(
     assert found.status == (stopped if expected < 5 else "longest composition of 5 reached")
 
 
+@FEW
 @given(seed=st.integers(0, 99), width=st.integers(1, 4), max_parts=st.integers(1, 9))
 def test_no_composition_is_too_long_or_repeats_an_operator(
     observe: Observe, mixed: Build, seed: int, width: int, max_parts: int
@@ -231,6 +237,7 @@ def test_equal_errors_keep_the_order_of_the_dictionary(observe: Observe, exact: 
     assert set(found.pick.operators) == {0, 3}
 
 
+@FEW
 @given(
     c=st.sampled_from([0.1, 0.27, 0.5, 0.93]),
     D=st.sampled_from([0.06, 0.3, 0.71]),
@@ -243,7 +250,7 @@ def test_a_planted_composition_is_recovered(
     found = Beam(width=4).run(Objective(dictionary, *observe(c, D, seed=seed)))
     assert found.pick.coefficients == {"c": c, "D": D}
     assert len(found.pick) == 2
-    assert found.pick.fit_error < 1e-5
+    assert found.pick.fit_error < 1e-12
 
 
 def test_a_planted_composition_of_three_is_recovered(observe: Observe, exact: Build) -> None:
@@ -251,7 +258,7 @@ def test_a_planted_composition_of_three_is_recovered(observe: Observe, exact: Bu
     found = Beam(width=4).run(Objective(dictionary, *observe(0.5 + 0.93, 0.1)))
     assert set(found.pick.operators) == {0, 1, 2}
     assert found.pick.coefficients == pytest.approx({"c": 1.43, "D": 0.1})
-    assert found.pick.fit_error < 1e-4
+    assert found.pick.fit_error < 1e-12
 
 
 @pytest.mark.parametrize("screen", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def by_definition(
     """Mean over the transitions of `||prediction - next|| / ||next||`, frame by frame."""
     prepared = dictionary.prepare(grid, window)
     errors = []
-    for now, after in zip(window[:-1], window[1:], strict=True):
+    for now, after in pairwise(window):
         flows = [
             lambda u, h, i=i: prepared.flow(torch.tensor([i]), u, h)  # type: ignore[misc]
             for i in operators
@@ -64,8 +65,7 @@ def test_the_true_composition_fits_to_rounding(scheme: str, observe: Observe, ex
     window, grid, dt = observe(0.4, 0.2)
     objective = Objective(exact([0.4], [0.2]), window, grid, dt, scheme)  # type: ignore[arg-type]
     right, one, other = (float(objective.score(torch.tensor([s]))) for s in ([0, 1], [0], [1]))
-    # The field has a little of the Nyquist mode, which no half step moves exactly.
-    assert right < 1e-5
+    assert right < 1e-12
     assert one > 1e-3 and other > 1e-3
 
 
@@ -97,7 +97,9 @@ def test_extensions_of_a_prefix_score_like_whole_compositions(
         torch.testing.assert_close(found, whole, rtol=1e-10, atol=1e-14)
 
 
-@given(memory_mb=st.sampled_from([1e-9, 0.05, 0.2]), size=st.integers(1, 3), seed=st.integers(0, 9))
+@given(
+    memory_mb=st.sampled_from([1e-9, 0.03, 0.06]), size=st.integers(1, 3), seed=st.integers(0, 9)
+)
 def test_a_memory_limit_changes_the_chunks_and_not_the_scores(
     observe: Observe, mixed: Build, memory_mb: float, size: int, seed: int
 ) -> None:

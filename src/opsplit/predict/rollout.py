@@ -51,11 +51,14 @@ def rollout(
     u, now, frames = start[None, None], 0.0, []
     status = "ok"
     for number, moment in enumerate(moments.tolist(), 1):
+        if status != "ok":
+            frames.append(u[0, 0])
+            continue
         steps = max(1, math.ceil((moment - now) / dt - 1e-6))
         for _ in range(steps):
             u = split_step(flows, u, (moment - now) / steps, scheme, refinement)
         now = moment
-        if status == "ok" and not bool(torch.isfinite(u).all()):
+        if not bool(torch.isfinite(u).all()):
             status = f"diverged at frame {number}"
             u = torch.full_like(u, torch.nan)
         frames.append(u[0, 0])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.search.objective import Objective
 from opsplit.search.result import SearchResult
 
@@ -38,6 +39,11 @@ class Beam:
     screen: bool = True
 
     name = "beam"
+
+    def __post_init__(self) -> None:
+        for field in ("width", "max_parts"):
+            if getattr(self, field) < 1:
+                raise OpsplitError(f"{field} must be at least 1, got {getattr(self, field)}.")
 
     def run(self, objective: Objective) -> SearchResult:
         n = len(objective.dictionary)
@@ -85,7 +91,9 @@ class Beam:
 
     def _score(self, objective: Objective, kept: Tensor, row: Tensor, new: Tensor) -> Tensor:
         """Fitting errors `(n,)`; infinite for candidates that cannot be among the best."""
-        prefix = objective.prefix(kept) if self.reuse and objective.can_reuse else None
+        # Single operators have no leading flows, and act in one flow whatever the refinement.
+        shared = self.reuse and objective.can_reuse and kept.shape[1] > 0
+        prefix = objective.prefix(kept) if shared else None
         total = objective.transitions
 
         def errors(chosen: Tensor, frames: Tensor) -> Tensor:
@@ -97,9 +105,7 @@ class Beam:
             return errors(everyone, order).mean(1)
         sums = objective.states.new_zeros(len(row))
         left, limit, seen = everyone, math.inf, 0
-        for end in (3, 7, total):
-            if end <= seen or end > total:
-                continue
+        for end in dict.fromkeys((*range(3, total, 2), total)):
             # Errors are never negative, so a partial sum bounds the whole from below.
             sums[left] += errors(left, order[seen:end]).sum(1)
             seen = end

@@ -146,7 +146,8 @@ class Objective:
         """Wrap what a strategy found."""
         if not math.isfinite(pick[1]):
             status += "; no operator of the dictionary gave a finite prediction"
-        best = sorted(tried.items(), key=lambda item: item[1])[:keep]
+        finite = [item for item in tried.items() if math.isfinite(item[1])]
+        best = sorted(finite, key=lambda item: item[1])[:keep]
         lengths: dict[int, tuple[tuple[int, ...], float]] = {}
         for operators, error in tried.items():
             if error < lengths.get(len(operators), ((), math.inf))[1]:

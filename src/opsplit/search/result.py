@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,6 +50,11 @@ class Composition:
 
     def __len__(self) -> int:
         return len(self.operators)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; JSON has no infinity, so the error of a diverging composition is null."""
+        error = self.fit_error if math.isfinite(self.fit_error) else None
+        return asdict(self) | {"fit_error": error}
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,8 @@ class SearchResult:
         return {
             "strategy": self.strategy,
             "status": self.status,
-            "pick": asdict(self.pick),
-            "ranked": [asdict(c) for c in self.ranked],
+            "pick": self.pick.to_dict(),
+            "ranked": [c.to_dict() for c in self.ranked],
             "cost": asdict(self.cost),
         }
 

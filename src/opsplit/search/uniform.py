@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from opsplit.errors import OpsplitError
 from opsplit.search.objective import Objective
 from opsplit.search.result import SearchResult
 
@@ -25,6 +26,11 @@ class Uniform:
     seed: int = 0
 
     name = "uniform"
+
+    def __post_init__(self) -> None:
+        for field in ("trials", "max_parts"):
+            if getattr(self, field) < 1:
+                raise OpsplitError(f"{field} must be at least 1, got {getattr(self, field)}.")
 
     def run(self, objective: Objective) -> SearchResult:
         n = len(objective.dictionary)

@@ -1,0 +1,59 @@
+"""Coefficients as an equation that reads as one writes it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opsplit.physics import PHYSICS
+from opsplit.predict.identify import equation
+
+TERMS = {"c": "-u_x", "D": "u_xx", "epsilon": "-u u_x"}
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "written"),
+    [
+        ({"c": 0.5, "D": 0.3}, "u_t = -0.5 u_x + 0.3 u_xx"),
+        ({"c": -0.5, "D": -0.3}, "u_t = 0.5 u_x - 0.3 u_xx"),
+        ({"D": 0.3}, "u_t = 0.3 u_xx"),
+        ({"D": 0.3, "c": 0.5}, "u_t = 0.3 u_xx - 0.5 u_x"),
+        ({"D": -0.3}, "u_t = -0.3 u_xx"),
+        ({"D": 0.123456}, "u_t = 0.1235 u_xx"),
+        ({"c": 0.5, "D": 0.3, "epsilon": 0.25}, "u_t = -0.5 u_x + 0.3 u_xx - 0.25 u u_x"),
+        ({"k": 2.0}, "u_t = 2 k"),
+        ({}, "u_t = (no coefficients known)"),
+    ],
+)
+def test_an_equation_is_written_with_its_signs(
+    coefficients: dict[str, float], written: str
+) -> None:
+    assert equation(coefficients, TERMS) == written
+
+
+@given(
+    values=st.dictionaries(
+        st.sampled_from(sorted(TERMS)), st.floats(-100, 100, allow_subnormal=False), min_size=1
+    )
+)
+def test_the_coefficients_can_be_read_back_from_the_equation(values: dict[str, float]) -> None:
+    text = equation(values, TERMS)
+    assert text.startswith("u_t = ")
+    names = {term.lstrip("-"): name for name, term in TERMS.items()}
+    pattern = r"([+-]?) ?([\d.e+-]+) ([a-z_ ]+?)(?= [+-] |$)"
+    read = {}
+    for sign, number, term in re.findall(pattern, text.removeprefix("u_t = ")):
+        printed = float(number) * (-1 if sign == "-" else 1)
+        name = names[term]
+        read[name] = -printed if TERMS[name].startswith("-") else printed
+    assert read == pytest.approx(values, rel=1e-3)
+
+
+def test_every_physics_names_its_terms() -> None:
+    for physics in PHYSICS.values():
+        written = equation(dict.fromkeys(physics.terms, 0.5), physics.terms)
+        for term in physics.terms.values():
+            assert f"0.5 {term.lstrip('-')}" in written

@@ -1,0 +1,218 @@
+"""A model directory: what is saved is what is loaded, and damage is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from opsplit import model as model_module
+from opsplit.config import EncoderConfig, ModelConfig
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.model import HALF_ABOVE, Model, load_model
+from opsplit.physics import AdvectionDiffusion
+from opsplit.pretrain.disco import Disco
+from opsplit.pretrain.extract import extract
+
+LINE = AdvectionDiffusion(Grid((32,), (16.0,)))
+
+
+def build(family: str, head_width: int = 8) -> Model:
+    """A model whose weights are nowhere those of a new one."""
+    config = ModelConfig(
+        physics=LINE.name,
+        family=family,  # type: ignore[arg-type]
+        recipe="codebook",
+        preset="tiny",
+        channels=("u",),
+        ndim=1,
+        dt=LINE.dt,
+        grid=LINE.grid.to_dict(),
+        coefficients=("c", "D"),
+        environments=3,
+        scale=1.7,
+        encoder=EncoderConfig(width=8, blocks=1, heads=2, decoder_width=8, head_width=head_width),
+        operator={"max_step": 1.001 * LINE.dt},
+    )
+    disco = Disco(config).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(3)
+    for tensor in (*disco.parameters(), disco.codebook):
+        tensor += 0.05 * torch.randn(tensor.shape, generator=generator)
+    dictionary = extract(disco, LINE.generate("train", 5, seed=0))
+    return Model(disco, dictionary, {"minutes": 0.125, "command": "opsplit pretrain"})
+
+
+def outputs(model: Model) -> dict[str, Tensor]:
+    """Everything a model computes, on fixed fields."""
+    fields = LINE.generate("A+D", 5, seed=1, frames=16).data
+    codes = model.disco.encode(fields)
+    prepared = model.dictionary.prepare(LINE.grid, fields)
+    everyone = torch.arange(len(model.dictionary))
+    return {
+        "codes": codes,
+        "parameters": model.disco.decoder(codes),
+        "operators": model.dictionary.parts[0].parameters(),
+        "flows": prepared.flow(everyone, fields[: len(everyone), :2], LINE.dt),
+        "codebook": model.disco.codebook,
+    }
+
+
+def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
+    model = build("spectral")
+    loaded = Model.load(model.save(tmp_path))
+    assert loaded.config == model.config
+    assert loaded.metrics == model.metrics
+    assert loaded.dictionary.provenance == model.dictionary.provenance
+    for name, values in model.dictionary.coefficients.items():
+        assert values.tolist() == loaded.dictionary.coefficients[name].tolist()
+    before, after = outputs(model), outputs(loaded)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not any(p.requires_grad for p in loaded.disco.parameters())
+
+
+def test_large_tensors_are_stored_in_half_precision(tmp_path: Path) -> None:
+    model = build("unet")
+    loaded = Model.load(model.save(tmp_path / "first"))
+    large = []
+    for (name, held), (_, found) in zip(
+        model.disco.state_dict().items(), loaded.disco.state_dict().items(), strict=True
+    ):
+        assert found.dtype == torch.float32
+        large += [name] if held.numel() > HALF_ABOVE else []
+        assert torch.equal(found, held.half().float() if name in large else held), name
+    assert large == ["decoder.head.weight"]
+    # Rounding happens once: what was loaded is saved and loaded without any loss.
+    again = Model.load(loaded.save(tmp_path / "second"))
+    before, after = outputs(loaded), outputs(again)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    exact = outputs(model)
+    torch.testing.assert_close(before["flows"], exact["flows"], rtol=1e-2, atol=1e-2)
+
+
+@pytest.fixture
+def zoo(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two bundled names, one of them with two families."""
+    for place in ("alpha/spectral", "beta/spectral", "beta/unet"):
+        shutil.copytree(tiny_folder, tmp_path / place)
+    monkeypatch.setattr(model_module, "ZOO", tmp_path)
+    return tmp_path
+
+
+def test_bundled_name_and_path_load_the_same(zoo: Path, tiny_model: Model) -> None:
+    for given_model in ("alpha", zoo / "alpha" / "spectral", str(zoo / "beta" / "unet")):
+        loaded = load_model(given_model)
+        weights = loaded.disco.state_dict()
+        assert all(torch.equal(t, weights[n]) for n, t in tiny_model.disco.state_dict().items())
+    assert load_model(tiny_model) is tiny_model
+
+
+@pytest.mark.parametrize("name", ["gamma", "alph", "no/such/folder", "."])
+def test_unknown_model_lists_what_exists(zoo: Path, name: str) -> None:
+    with pytest.raises(OpsplitError, match="Unknown model") as caught:
+        load_model(name)
+    assert repr(name) in str(caught.value)
+    assert "alpha, beta" in str(caught.value)
+
+
+def test_wrong_family(zoo: Path, tiny_folder: Path, tiny_model: Model) -> None:
+    with pytest.raises(OpsplitError, match=r"families \['spectral'\], not with 'unet'"):
+        load_model("alpha", "unet")
+    for given_model in (tiny_folder, tiny_model):
+        with pytest.raises(OpsplitError, match="family 'spectral', not 'unet'"):
+            load_model(given_model, "unet")
+        assert load_model(given_model, "spectral").config.family == "spectral"
+
+
+@given(share=st.floats(0, 1, exclude_max=True), name=st.sampled_from(["model", "dictionary"]))
+def test_truncated_weights(
+    tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory, share: float, name: str
+) -> None:
+    folder = tmp_path_factory.mktemp("cut") / "model"
+    shutil.copytree(tiny_folder, folder)
+    file = folder / f"{name}.safetensors"
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(OpsplitError, match="cannot be read") as caught:
+        Model.load(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "dictionary.json", "dictionary.safetensors"]
+)
+def test_missing_file_is_named(tiny_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    (folder / name).unlink()
+    with pytest.raises(OpsplitError, match=name.replace(".", r"\.")):
+        load_model(folder)
+
+
+def without(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda config: {k: v for k, v in config.items() if k != key}
+
+
+def changed(**values: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda config: config | values
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda _: "{not json", "config.json cannot be read as JSON"),
+        (lambda _: [], "format None"),
+        (without("format"), "format None"),
+        (changed(format=99), "format 99, this opsplit reads 1"),
+        (without("channels"), "does not describe a model.*channels"),
+        (without("encoder"), "does not describe a model.*encoder"),
+        (without("grid"), "does not describe a model.*grid"),
+        (changed(grid={"shape": [256]}), "does not describe a model.*extent"),
+        (changed(encoder={"witdh": 3}), "does not describe a model.*witdh"),
+        (changed(operator={"copies": 2}), "does not describe a model.*max_step"),
+        (changed(family="fourier"), "Unknown operator family 'fourier'"),
+        (changed(encoder={"width": 32, "heads": 2}), "another configuration"),
+    ],
+)
+def test_broken_configuration(
+    tiny_folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any], words: str
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    file = folder / "config.json"
+    new = change(json.loads(file.read_text()))
+    file.write_text(new if isinstance(new, str) else json.dumps(new))
+    with pytest.raises(OpsplitError, match=words) as caught:
+        Model.load(folder)
+    assert str(folder) in str(caught.value)
+
+
+def test_unknown_settings_of_a_later_version_are_ignored(
+    tiny_folder: Path, tmp_path: Path, tiny_model: Model
+) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "colour": "blue"}))
+    assert Model.load(tmp_path / "model").config == tiny_model.config
+
+
+def test_fields_that_a_model_cannot_take(tiny_model: Model, unet_folder: Path) -> None:
+    grid = Grid((256,), (16.0,))
+    tiny_model.check(grid, 1)
+    with pytest.raises(OpsplitError, match=r"1 channel\(s\) \(u\), the data have 2"):
+        tiny_model.check(grid, 2)
+    with pytest.raises(OpsplitError, match="1-D fields"):
+        tiny_model.check(Grid((16, 16), (1.0, 1.0)), 1)
+    with pytest.raises(OpsplitError, match="periodic"):
+        tiny_model.check(replace(grid, boundary="reflect"), 1)
+    with pytest.raises(OpsplitError, match="multiple of 16 points"):
+        Model.load(unet_folder).check(Grid((250,), (16.0,)), 1)

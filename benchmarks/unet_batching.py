@@ -169,7 +169,10 @@ def main() -> None:
     print(f"{'E':>3} {'K':>3}  {'work':<17}{names}")
     for e in args.operators:
         for k in args.states:
-            parameters = torch.stack([family.initialisation(generator).start for _ in range(e)])
+            # Away from the start, where every gain is one and every shift zero.
+            start = family.initialisation(generator)
+            noise = torch.randn(e, family.n_parameters, generator=generator)
+            parameters = start.start + 0.3 * start.scale * noise
             u = torch.randn(e, k, 1, POINTS, generator=generator)
 
             def forward(method: Callable, parameters: Tensor = parameters, u: Tensor = u) -> Tensor:

@@ -123,7 +123,7 @@ def fitted_order() -> Callable[[Sequence[float], Sequence[float]], float]:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory of the spectral family after seconds of training."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    changes = {"steps": 120, "validate_every": 60, "learning_rate": 5e-3}
+    changes = {"steps": 100, "validate_every": 100}
     pretrain(
         "advection-diffusion", "spectral", "tiny", folder, changes=changes, threads=1, quiet=True
     )

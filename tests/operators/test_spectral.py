@@ -155,6 +155,16 @@ def test_the_burgers_operator_agrees_with_the_perturbed_solver(
     torch.testing.assert_close(net.flow(prepared, u[None], t)[0], solved[:, -1])
 
 
+@pytest.mark.parametrize("points", [64, 48])
+def test_products_are_free_of_aliasing(smooth: Callable[..., Tensor], points: int) -> None:
+    """Truncated to its modes, the Burgers term keeps the energy; aliased products would not."""
+    net, grid = family(copies=1, max_step=0.0025), Grid((points,), (16.0,))
+    u = smooth(grid, (1, 1, 1), modes=(points - 1) // 3, size=5.0)
+    after = net.flow(net.prepare(burgers(net, 1.0, c=0.5), grid), u, 0.5)
+    assert float(after.square().sum() / u.square().sum()) == pytest.approx(1, abs=1e-9)
+    assert float((after - u).norm()) > 0.1 * float(u.norm())
+
+
 def test_two_layers_can_be_a_cubic_reaction(smooth: Callable[..., Tensor]) -> None:
     """`u_t = u - u^3`: the second layer multiplies the square by u again."""
     net, grid = family(copies=2, layers=2, max_step=0.01), Grid((64,), (16.0,))

@@ -185,6 +185,16 @@ def test_a_finer_grid_does_not_change_the_perturbed_solution(smooth: Callable[..
     torch.testing.assert_close(found[..., ::2], coarse, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("points", [64, 48])
+def test_products_are_free_of_aliasing(smooth: Callable[..., Tensor], points: int) -> None:
+    """Truncated to its modes, the Burgers term keeps the energy; aliased products would not."""
+    physics = AdvectionDiffusion(Grid((points,), (16.0,)))
+    u = smooth(physics.grid, (1, 1), modes=(points - 1) // 3, size=5.0)
+    times = torch.linspace(0, 0.5, 201, dtype=torch.float64)
+    energy = physics.solve(u, numbers(c=0.5, D=0.0, epsilon=1.0), times).square().sum((2, 3))[0]
+    assert float((energy / energy[0] - 1).abs().max()) < 1e-9
+
+
 # Initial fields
 
 
@@ -298,11 +308,16 @@ def test_trajectories_are_reproducible_from_their_seed_and_solve_the_equation() 
     torch.testing.assert_close(solved.float(), first.data, rtol=0, atol=1e-5)
 
 
-def test_dictionary_trajectories_are_training_dynamics_from_test_fields() -> None:
-    found = PHYSICS_64.dictionary_trajectories("train", 40, seed=0)
-    assert found.data.shape == (40, PHYSICS_64.frames, 1, 64)
+def test_dictionary_trajectories_are_training_dynamics_from_several_test_fields() -> None:
+    found = PHYSICS_64.dictionary_trajectories("train", 20, seed=0, fields=3)
+    assert found.data.shape == (60, PHYSICS_64.frames, 1, 64)
     assert bool((found.coefficients["c"] * found.coefficients["D"] == 0).all())
-    spectrum = torch.fft.rfft(found.data[:, 0, 0].double()).abs()
+    for values in found.coefficients.values():
+        assert bool((values.reshape(20, 3).diff(dim=1) == 0).all())
+    assert len(found.coefficients["c"].unique()) > 5
+    start = found.data[:, 0, 0].double()
+    assert len(start[:, 0].unique()) == 60
+    spectrum = torch.fft.rfft(start).abs()
     assert float(spectrum[:, 16:].square().sum() / spectrum.square().sum()) < 1e-4
 
 

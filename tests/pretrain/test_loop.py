@@ -103,13 +103,12 @@ def test_kill_9_and_the_same_command_again(
         assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
     # A finished command does no more steps and leaves what is there alone.
-    before = {p.name: p.read_bytes() for p in killed.glob("*") if "json" not in p.suffix}
+    kept = ("model.safetensors", "dictionary.safetensors", "metrics.csv", "metrics.json")
+    before = {name: (killed / name).read_bytes() for name in kept}
     capsys.readouterr()
     main(command(str(killed)))
     assert "60 steps" in capsys.readouterr().out
-    resume = before.pop("resume.safetensors")
     assert all((killed / name).read_bytes() == held for name, held in before.items())
-    assert len((killed / "resume.safetensors").read_bytes()) == pytest.approx(len(resume), abs=99)
     assert_same_run(killed, tmp_path / "whole")
 
 
@@ -383,10 +382,9 @@ def test_trained_model_beats_persistence_on_unseen_transitions(tiny_model: Model
     drawn = FreshSource(AdvectionDiffusion()).draw(config, torch.Generator().manual_seed(2**50))
     error = tiny_model.disco(drawn)["error"]
     persistence = relative_error(drawn.state, drawn.target).mean(1)
-    assert error.mean() < 0.9 * persistence.mean()
-    for mechanism in ("c", "D"):
-        mine = torch.tensor([m == mechanism for m in drawn.mechanisms()])
-        assert error[mine].mean() < persistence[mine].mean()
+    assert error.mean() < 0.85 * persistence.mean()
+    advected = torch.tensor([m == "c" for m in drawn.mechanisms()])
+    assert error[advected].mean() < 0.8 * persistence[advected].mean()
 
 
 @pytest.mark.parametrize("column", ["A+D", "c", "D"])

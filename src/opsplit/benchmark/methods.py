@@ -102,7 +102,8 @@ def make_method(
         return least_squares(physics)
     if model is None:
         raise OpsplitError(f"The method {name!r} needs a model.")
-    return splitting(model, name, dictionary or model.dictionary, device)
+    chosen = model.dictionary if dictionary is None else dictionary
+    return splitting(model, name, chosen, device)
 
 
 def check_methods(names: Iterable[str]) -> None:

@@ -35,14 +35,19 @@ class Cell:
 
 
 def cells(
-    physics: str, methods: Iterable[str], families: Iterable[str], n: int, n_unet: int
+    physics: str,
+    methods: Iterable[str],
+    families: Iterable[str],
+    n: int,
+    n_unet: int,
+    chosen: Iterable[str],
 ) -> list[Cell]:
     """The cells of a run, cheap ones first."""
     out = []
     for method in methods:
         for family in [None] if method in WITHOUT_MODEL else families:
             count = n_unet if family == "unet" else n
-            out += [Cell(physics, name, method, family, count) for name in columns(physics)]
+            out += [Cell(physics, name, method, family, count) for name in chosen]
     return sorted(out, key=lambda c: (c.family == "unet", c.method == "beam"))
 
 

@@ -11,6 +11,7 @@ import tyro
 
 from opsplit._files import command_line, write_json
 from opsplit.commands.common import Common
+from opsplit.errors import OpsplitError
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Benchmark(Common):
     """Methods, separated by commas."""
     family: str | None = None
     """Families, separated by commas (default: spectral,unet, or that of --model)."""
+    column: str | None = None
+    """Columns, separated by commas (default: all)."""
     n: int = 128
     """Trajectories per cell."""
     n_unet: int = 24
@@ -40,6 +43,16 @@ class Benchmark(Common):
     """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
     """Folder for PHYSICS.md and PHYSICS.json."""
+
+    def chosen_columns(self) -> list[str]:
+        from opsplit.benchmark.tasks import columns
+
+        known = list(columns(self.physics))
+        chosen = known if self.column is None else self.column.split(",")
+        for name in chosen:
+            if name not in known:
+                raise OpsplitError(f"{self.physics} has the columns {known}, not {name!r}.")
+        return chosen
 
     def run(self) -> None:
         self.check()
@@ -59,7 +72,7 @@ class Benchmark(Common):
         else:
             families = ["spectral", "unet"]
         records = []
-        todo = cells(self.physics, methods, families, self.n, self.n_unet)
+        todo = cells(self.physics, methods, families, self.n, self.n_unet, self.chosen_columns())
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
                 records.append(measure(cell, self.seed, self.cache, bar, self.model, self.device))

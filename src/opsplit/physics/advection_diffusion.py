@@ -107,7 +107,7 @@ class AdvectionDiffusion(Physics):
         (n,) = self.grid.shape
         (k,) = self.grid.wavenumbers(initial.dtype, initial.device)
         c, d, eps = (self._column(coefficients[x], initial) for x in ("c", "D", "epsilon"))
-        keep = (torch.arange(k.numel(), device=k.device) <= n // 3).to(initial.dtype)
+        keep = (3 * torch.arange(k.numel(), device=k.device) < n).to(initial.dtype)
         linear = torch.complex(-d * k**2, -c * k)
         nonlinear = -0.5j * k * keep * eps
 

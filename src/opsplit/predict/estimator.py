@@ -113,7 +113,7 @@ class OperatorSplitter:
         work = frames.to(device=self.device, dtype=torch.float32)
         unit = (float(work.std()) if config.rescale else 1.0) or 1.0
         objective = Objective(
-            dictionary or model.dictionary,
+            model.dictionary if dictionary is None else dictionary,
             work / unit,
             observed.grid,
             dt,

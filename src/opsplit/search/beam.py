@@ -105,7 +105,7 @@ class Beam:
             return errors(everyone, order).mean(1)
         sums = objective.states.new_zeros(len(row))
         left, limit, seen = everyone, math.inf, 0
-        for end in dict.fromkeys((*range(3, total, 2), total)):
+        for end in dict.fromkeys((*range(2, min(4, total)), *range(5, total, 2), total)):
             # Errors are never negative, so a partial sum bounds the whole from below.
             sums[left] += errors(left, order[seen:end]).sum(1)
             seen = end

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import math
 import shlex
 import statistics
 import subprocess
@@ -46,14 +46,20 @@ def search(model: Model, beam: Beam, observed: Trajectories, memory_mb: float) -
     return splitter.search_result_
 
 
-def peak_mb() -> float:
-    """Largest resident size of this process so far."""
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size / 2**20 if sys.platform == "darwin" else size / 2**10
+def size_mb(field: str) -> float:
+    """`VmRSS`, the memory in use, or `VmHWM`, the most there was, of this process (Linux only).
+
+    The `ru_maxrss` of getrusage will not do: a child begins with the peak of its parent.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith(field))
+    return int(kilobytes) / 1024
 
 
 def memory(args: argparse.Namespace, way: str, limit: float) -> dict[str, float]:
-    """Peak of a fresh process, and how much of it the search added."""
+    """Peak of a fresh process, and how much of it the search added; empty without /proc."""
+    if not Path("/proc/self/clear_refs").exists():
+        return {}
     options = ["--model", args.model, "--seed", str(args.seed)]
     command = [sys.executable, __file__, "--measure-memory", way, str(limit), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -64,9 +70,10 @@ def measure_memory(model: Model, observed: Trajectories, way: str, limit: float)
     # One operator on one transition, so that what torch loads on first use is not counted.
     first = OperatorSplitter(model, search=Beam(max_parts=1), window=2)
     first.fit(observed.data[0], observed.dt, dictionary=model.dictionary.select([0]))
-    before = peak_mb()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
+    before = size_mb("VmRSS")
     search(model, WAYS[way], observed, limit)
-    print(json.dumps({"process_mb": peak_mb(), "search_mb": peak_mb() - before}))
+    print(json.dumps({"process_mb": size_mb("VmHWM"), "search_mb": size_mb("VmHWM") - before}))
 
 
 def main() -> None:
@@ -125,10 +132,10 @@ def main() -> None:
             f"{mean[key]:>13,.{0 if key == 'evaluations' else 3}f}{share[key]:>8.1%}"
             for key in keys
         ]
-        print(f"{name:<10}{''.join(shown)}{used['search_mb']:>8.0f} MB", flush=True)
+        print(f"{name:<10}{''.join(shown)}{used.get('search_mb', math.nan):>8.0f} MB", flush=True)
     limits = {limit: memory(args, "both", limit) for limit in (64.0, 128.0, 256.0, 512.0)}
     for limit, used in limits.items():
-        print(f"memory_mb={limit:g}: the search adds {used['search_mb']:.0f} MB")
+        print(f"memory_mb={limit:g}: a search adds {used.get('search_mb', math.nan):.0f} MB")
     record = {
         "what": "beam search, width 4, at most 5 parts, threshold 0.05; mean over windows",
         **origin(args.seed),

@@ -47,7 +47,7 @@ class Fit(Common):
     """Splitting scheme."""
     refinement: int = 1
     """Splitting substeps per frame."""
-    memory_mb: float = 512
+    memory_mb: float = 256
     """Limit of the search's working memory."""
 
     def check(self) -> None:

@@ -48,7 +48,7 @@ class OperatorSplitter:
         refinement: int = 1,
         window: int | None = 16,
         device: str = "cpu",
-        memory_mb: float = 512.0,
+        memory_mb: float = 256.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window

@@ -36,7 +36,7 @@ class Objective:
         dt: float,
         scheme: Scheme = "strang",
         refinement: int = 1,
-        memory_mb: float = 512.0,
+        memory_mb: float = 256.0,
     ) -> None:
         if len(window) < 2:
             raise OpsplitError(f"A search needs at least 2 observed frames, got {len(window)}.")

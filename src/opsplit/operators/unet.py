@@ -26,6 +26,7 @@ from opsplit.operators.family import (
 from opsplit.operators.integrators import rk4
 
 CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+PADDING = {"periodic": "circular", "reflect": "reflect", "zero": "constant"}
 LEVELS = 4
 NORM_GROUPS = 4
 
@@ -231,17 +232,13 @@ class UNet(OperatorFamily):
 
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""
-        for axis, word in enumerate(self.boundary):
-            dim = x.ndim - self.ndim + axis
-            n = x.shape[dim]
-            if word == "zero":
-                edge = torch.zeros_like(x.narrow(dim, 0, 1))
-                ends = (edge, edge)
-            elif word == "reflect" and n > 1:
-                ends = (x.narrow(dim, 1, 1), x.narrow(dim, n - 2, 1))
-            else:
-                ends = (x.narrow(dim, n - 1, 1), x.narrow(dim, 0, 1))
-            x = torch.cat([ends[0], x, ends[1]], dim)
+        d = self.ndim
+        for word in dict.fromkeys(self.boundary):
+            # Pads of torch count from the last axis backwards, two numbers per axis.
+            pads = [int(self.boundary[d - 1 - i // 2] == word) for i in range(2 * d)]
+            # A single cell has no neighbour to reflect; it repeats itself.
+            lonely = word == "reflect" and min(x.shape[-d:]) == 1
+            x = F.pad(x, pads, mode="replicate" if lonely else PADDING[word])
         return x
 
     def _depth_to_space(self, x: Tensor) -> Tensor:

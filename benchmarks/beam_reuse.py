@@ -27,6 +27,7 @@ from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.search import SearchResult
 
 RESULTS = Path(__file__).parent / "results"
+MEMORY_MB = OperatorSplitter().memory_mb
 WAYS = {
     "neither": Beam(reuse=False, screen=False),
     "reuse": Beam(reuse=True, screen=False),
@@ -102,7 +103,7 @@ def main() -> None:
         for _ in range(args.repeats):
             for name, beam in WAYS.items():
                 began = time.process_time()
-                found[name].append(search(model, beam, one, 512.0))
+                found[name].append(search(model, beam, one, MEMORY_MB))
                 processor[name].append(time.process_time() - began)
         pick = found["neither"][0].pick
         for name, results in found.items():
@@ -126,7 +127,7 @@ def main() -> None:
     for name, values in cost.items():
         mean = {key: statistics.mean(v[key] for v in values) for key in keys}
         share = {key: mean[key] / statistics.mean(v[key] for v in cost["neither"]) for key in keys}
-        used = memory(args, name, 512.0)
+        used = memory(args, name, MEMORY_MB)
         rows.append({"shortcuts": name, **mean, "share_of_neither": share, **used, "each": values})
         shown = [
             f"{mean[key]:>13,.{0 if key == 'evaluations' else 3}f}{share[key]:>8.1%}"

@@ -58,8 +58,12 @@ def measure(
     bar: Progress,
     model: str | Path | None = None,
     device: str = "cpu",
-) -> dict[str, Any]:
-    """The record of a cell; trajectories measured before are read from the cache."""
+    only_measured: bool = False,
+) -> dict[str, Any] | None:
+    """The record of a cell; trajectories measured before are read from the cache.
+
+    With `only_measured` nothing is run: the record speaks of what is there, if anything.
+    """
     column = columns(cell.physics)[cell.column]
     physics = get_physics(cell.physics)
     loaded, mark = None, "none"
@@ -71,7 +75,7 @@ def measure(
     name = "-".join([cell.physics, cell.column, cell.method, cell.family or "none", mark])
     file = cache / f"{name}-seed{seed}.jsonl"
     kept = _read(file)
-    missing = [i for i in range(cell.n) if i not in kept]
+    missing = [] if only_measured else [i for i in range(cell.n) if i not in kept]
     if missing:
         observed, future = test_windows(column, cell.n, seed)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -96,9 +100,8 @@ def measure(
                 }
                 stream.write(json.dumps(kept[i]) + "\n")
                 stream.flush()
-    return _record(
-        cell, [kept[i] for i in range(cell.n)], column.published.get(cell.method), loaded
-    )
+    rows = [kept[i] for i in range(cell.n) if i in kept]
+    return _record(cell, rows, column.published.get(cell.method), loaded) if rows else None
 
 
 def _read(file: Path) -> dict[int, dict[str, Any]]:
@@ -112,6 +115,8 @@ def _read(file: Path) -> dict[int, dict[str, Any]]:
                 kept[row["trajectory"]] = row
             except (json.JSONDecodeError, KeyError):
                 continue
+        if len(kept) == len(lines):
+            return kept
         whole = "".join(json.dumps(row) + "\n" for row in kept.values())
         partial = file.with_name(file.name + ".part")
         partial.write_text(whole)

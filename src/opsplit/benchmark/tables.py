@@ -50,9 +50,9 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
             shown = ["" if v is None else f"{v:.3f}" for v in values]
             lines.append(line([f"{PAPER_NAMES[method]}, published", "unet, A100", *shown, "512"]))
     for method, family in rows:
-        count = max(of(method, family, c, "n") or 0 for c in names)
+        count = _counts([of(method, family, c, "n") for c in names])
         cells = [error(method, family, c) for c in names]
-        lines.append(line([method, family or "", *cells, str(count)]))
+        lines.append(line([method, family or "", *cells, count]))
     keys = list(dict.fromkeys(k for r in records for k in r["coefficient_mae"]))
     lines += ["", "## Identified coefficients", "", "Mean absolute error.", ""]
     lines += [line(["method", "family", *(f"{c}: {k}" for c in names for k in keys)])]
@@ -96,13 +96,16 @@ def summary(records: list[dict[str, Any]]) -> str:
         + " | 21 to 26 | 512 |",
     ]
     for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
+        cells = " | ".join(
+            f"{held[method, family, c]['nrmse']:.4f}" if (method, family, c) in held else ""
+            for c in names
+        )
         found = [held[method, family, c] for c in names if (method, family, c) in held]
-        cells = " | ".join(f"{r['nrmse']:.4f}" for r in found)
         seconds = sum(r["seconds_per_trajectory"] for r in found) / len(found)
         label = f"{method}, {family}" if family else method
         if method == "beam":
             label = f"**{label}**"
-        lines.append(f"| {label} | {cells} | {seconds:.2f} | {found[0]['n']} |")
+        lines.append(f"| {label} | {cells} | {seconds:.2f} | {_counts([r['n'] for r in found])} |")
     return "\n".join(lines)
 
 
@@ -116,6 +119,11 @@ def insert_summary(text: str, records: list[dict[str, Any]]) -> str:
         raise OpsplitError(f"No lines {BEGIN} ... {END} to put the table between.")
     head = text[: text.index("\n", begin) + 1]
     return f"{head}\n{summary(records)}\n\n{text[end:]}"
+
+
+def _counts(counts: list[int | None]) -> str:
+    """How many trajectories: one number, or one per column where they differ."""
+    return "/".join(str(n or 0) for n in counts) if len(set(counts)) > 1 else str(counts[0])
 
 
 def _or_blank(value: float | None, form: str) -> str:

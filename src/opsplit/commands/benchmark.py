@@ -37,6 +37,8 @@ class Benchmark(Common):
     """Trajectories per cell of the unet family."""
     model: Path | None = None
     """Measure this model directory instead of the bundled ones."""
+    only_measured: bool = False
+    """Run nothing: write the table from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
     """Where measured trajectories are kept."""
     readme: Path | None = None
@@ -75,7 +77,14 @@ class Benchmark(Common):
         todo = cells(self.physics, methods, families, self.n, self.n_unet, self.chosen_columns())
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
-                records.append(measure(cell, self.seed, self.cache, bar, self.model, self.device))
+                found = measure(
+                    cell, self.seed, self.cache, bar, self.model, self.device, self.only_measured
+                )
+                records += [found] if found else []
+        if not records:
+            raise OpsplitError(
+                f"Nothing is measured yet in {self.cache}; leave out --only-measured."
+            )
         order = {"persistence": 0, "least-squares": 1, "direct": 2, "uniform": 3, "beam": 4}
         records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
         write_json(self.out / f"{self.physics}.json", records)

@@ -39,7 +39,7 @@ benchmark: env  ## Time the parts (benchmarks/*.py)
 
 results: env  ## Recompute the tables and figures in docs/results
 	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --readme README.md --out docs/results
-	$(BIN)/opsplit demo --out docs/results
+	$(BIN)/opsplit demo --out docs/results/demo
 
 clean:  ## Remove what make created; training runs stay
 	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,7 +38,7 @@ benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
 results: env  ## Recompute the tables and figures in docs/results
-	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --readme README.md --out docs/results
+	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache docs/results/trajectories --readme README.md --out docs/results
 	$(BIN)/opsplit demo --out docs/results/demo
 
 clean:  ## Remove what make created; training runs stay

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
     from opsplit.pretrain.extract import extract as extract
     from opsplit.search import Beam as Beam
+    from opsplit.search import Pursuit as Pursuit
     from opsplit.search import Uniform as Uniform
     from opsplit.trajectories import Trajectories as Trajectories
 
@@ -27,6 +28,7 @@ _HOME = {
     "Model": "opsplit.model",
     "OperatorDictionary": "opsplit.dictionary",
     "OperatorSplitter": "opsplit.predict.estimator",
+    "Pursuit": "opsplit.search",
     "Trajectories": "opsplit.trajectories",
     "Uniform": "opsplit.search",
     "extract": "opsplit.pretrain.extract",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Linear, OperatorFamily, Prepared, UserFunction, make_family
-from opsplit.operators.family import Initialisation
+from opsplit.operators.family import Initialisation, count_flops
 from opsplit.pretrain.decoder import Decoder
 
 FORMAT = 1
@@ -271,11 +271,15 @@ class OperatorDictionary:
         return cls((Part(family, codes),), known, ("exact",) * len(codes))
 
 
+PreparedPart = tuple[OperatorFamily, Prepared, float]
+"""A family, its operators on a grid, and the scale of the fields they act on."""
+
+
 @dataclass(frozen=True)
 class PreparedDictionary:
     """Operators of several families behind one call: `flow(index, u, duration)`."""
 
-    parts: tuple[tuple[OperatorFamily, Prepared, float], ...]
+    parts: tuple[PreparedPart, ...]
 
     def __len__(self) -> int:
         return sum(len(prepared) for _, prepared, _ in self.parts)
@@ -284,19 +288,31 @@ class PreparedDictionary:
         """Operator `index[e]` on the states `u[e]`, for all `e`: `(E, K, channel, *space)`."""
         if len(self.parts) == 1:
             return self._flow(self.parts[0], index, u, duration)
-        out = torch.empty_like(u)
-        offset = 0
         each = torch.as_tensor(duration, dtype=u.dtype, device=u.device).expand(len(index))
+        out = torch.empty_like(u)
+        for part, mine, position in self._by_part(index):
+            out[mine] = self._flow(part, position, u[mine], each[mine])
+        return out
+
+    def rate(self, index: Tensor, u: Tensor) -> Tensor:
+        """Right-hand sides: operator `index[e]` on the states `u[e]`, for all `e`."""
+        out = torch.empty_like(u)
+        for (family, prepared, scale), mine, position in self._by_part(index):
+            out[mine] = family.rate(prepared.take(position), u[mine] / scale) * scale
+        return out
+
+    def _by_part(self, index: Tensor) -> Iterator[tuple[PreparedPart, Tensor, Tensor]]:
+        """Each part with the entries that are its own and their positions in it."""
+        offset = 0
         for part in self.parts:
             mine = (index >= offset) & (index < offset + len(part[1]))
             if bool(mine.any()):
-                out[mine] = self._flow(part, index[mine] - offset, u[mine], each[mine])
+                yield part, mine, index[mine] - offset
             offset += len(part[1])
-        return out
 
     @staticmethod
     def _flow(
-        part: tuple[OperatorFamily, Prepared, float],
+        part: PreparedPart,
         index: Tensor,
         u: Tensor,
         duration: float | Tensor,
@@ -304,11 +320,12 @@ class PreparedDictionary:
         """Flows of one family; an operator that many entries share acts on all their states."""
         family, prepared, scale = part
         u = u / scale
+        if isinstance(duration, Tensor) and duration.ndim:
+            return PreparedDictionary._flow_each(part, index, u, duration) * scale
         operators, group = torch.unique(index, return_inverse=True)
         counts = torch.bincount(group)
         largest = int(counts.max())
-        shared = not isinstance(duration, Tensor) or duration.ndim == 0
-        if not shared or largest == 1 or largest * len(operators) > 1.3 * len(index):
+        if largest == 1 or largest * len(operators) > 1.3 * len(index):
             return family.flow(prepared.take(index), u, duration) * scale
         # Entries of one operator side by side, padded to the largest group.
         order = torch.sort(group, stable=True).indices
@@ -320,6 +337,28 @@ class PreparedDictionary:
         moved = family.flow(prepared.take(operators), states.flatten(1, 2), duration)
         return moved.unflatten(1, (largest, u.shape[1]))[group, slot] * scale
 
-    def evaluations(self, duration: float) -> int:
-        """Right-hand-side evaluations of one flow, for the dearest family."""
-        return max(family.evaluations(duration) for family, _, _ in self.parts)
+    @staticmethod
+    def _flow_each(part: PreparedPart, index: Tensor, u: Tensor, duration: Tensor) -> Tensor:
+        """Every entry for its own duration, those that need as many steps together.
+
+        So a flow does not depend on what else is in the batch.
+        """
+        family, prepared, _ = part
+        steps = [family.evaluations(h) for h in duration.tolist()]
+        if len(set(steps)) == 1:
+            return family.flow(prepared.take(index), u, duration)
+        out = torch.empty_like(u)
+        for count in set(steps):
+            mine = torch.tensor([s == count for s in steps], device=u.device)
+            out[mine] = family.flow(prepared.take(index[mine]), u[mine], duration[mine])
+        return out
+
+    def evaluations(self, duration: float | Tensor) -> float:
+        """Right-hand-side evaluations of one flow, for the dearest family; mean over durations."""
+        each = duration.reshape(-1).tolist() if isinstance(duration, Tensor) else [duration]
+        counts = [max(family.evaluations(h) for family, _, _ in self.parts) for h in each]
+        return sum(counts) / len(counts)
+
+    def flops(self) -> int:
+        """Floating-point operations of one evaluation on one state, for the dearest family."""
+        return max(count_flops(family, prepared) for family, prepared, _ in self.parts)

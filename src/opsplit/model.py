@@ -17,6 +17,7 @@ from opsplit.config import ModelConfig
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.predict.calibration import Calibration
 from opsplit.pretrain.disco import Disco
 
 FORMAT = 1
@@ -32,6 +33,7 @@ class Model:
     disco: Disco
     dictionary: OperatorDictionary
     metrics: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -73,6 +75,8 @@ class Model:
         save_file(tensors, target / "model.safetensors")
         self.dictionary.save(target, with_decoders=False)
         write_json(target / "metrics.json", self.metrics)
+        if self.calibration is not None:
+            self.calibration.save(target)
         return target
 
     @classmethod
@@ -105,7 +109,7 @@ class Model:
         disco.eval().requires_grad_(False)
         dictionary = OperatorDictionary.load(source, disco.decoder)
         metrics = read_json(source / "metrics.json") if (source / "metrics.json").exists() else {}
-        return cls(disco, dictionary, metrics)
+        return cls(disco, dictionary, metrics, Calibration.load(source))
 
 
 def bundled() -> dict[str, list[str]]:

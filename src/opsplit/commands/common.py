@@ -93,6 +93,8 @@ POSITIVE = {
     "dt",
     "width",
     "max_parts",
+    "max_seconds",
+    "max_evaluations",
     "trials",
     "minutes",
     "frames",

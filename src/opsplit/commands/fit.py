@@ -13,6 +13,7 @@ from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
+    from opsplit.search import Strategy
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,22 @@ class Fit(Common):
     """Which trajectory of a file that holds several."""
     window: int = 16
     """Fit the last so many frames (a file of `opsplit generate`: the first)."""
-    strategy: Literal["beam", "uniform"] = "beam"
-    """How to search."""
+    strategy: Literal["pursuit", "beam", "uniform"] = "pursuit"
+    """How to search: pursuit also fits strengths; beam and uniform are the paper's."""
     width: int = 4
     """Beam: compositions kept per length."""
     max_parts: int = 5
     """Longest composition."""
     threshold: float = 0.05
-    """Beam: relative improvement that justifies one more operator."""
+    """Pursuit and beam: relative improvement that justifies one more operator."""
+    refine: Literal["none", "strengths", "codes"] = "strengths"
+    """Pursuit: what is refined by gradient-free steps on the fitting error."""
+    rerank: bool | None = None
+    """Pick among the finalists by their free-running error (default: pursuit only)."""
+    max_seconds: float | None = None
+    """Stop the search after so long and take the best so far; Ctrl-C does the same."""
+    max_evaluations: int | None = None
+    """Stop the search after so many evaluations of operators."""
     trials: int = 100
     """Uniform: sets to draw."""
     scheme: Literal["lie", "strang", "fourth"] = "strang"
@@ -59,7 +68,7 @@ class Fit(Common):
         from opsplit.io.numpy_files import read_numpy
         from opsplit.model import load_model
         from opsplit.predict.estimator import OperatorSplitter
-        from opsplit.search import Beam, Uniform
+        from opsplit.report.progress import Progress
 
         model = load_model(self.model, self.family)
         grid = model.disco.grid
@@ -72,24 +81,36 @@ class Fit(Common):
             trajectory=self.trajectory,
             default_extent=grid.extent,
         )
-        search = (
-            Beam(self.width, self.max_parts, self.threshold)
-            if self.strategy == "beam"
-            else Uniform(self.trials, self.max_parts, self.seed)
-        )
         frames = observed.data[0]
         if observed.coefficients and len(frames) > self.window:
             frames = frames[: self.window]
         splitter = OperatorSplitter(
             model,
-            search,
+            self.search(),
             scheme=self.scheme,
             refinement=self.refinement,
             window=self.window,
             device=self.device,
             memory_mb=self.memory_mb,
         )
-        return splitter.fit(frames, observed.dt, observed.grid.extent)
+        with Progress("search", every=5.0) as bar:
+            return splitter.fit(frames, observed.dt, observed.grid.extent, report=bar.update)
+
+    def search(self) -> Strategy:
+        """The strategy that the flags describe."""
+        from opsplit.search import Beam, Pursuit, Uniform
+
+        limits: dict[str, Any] = {
+            "max_seconds": self.max_seconds,
+            "max_evaluations": self.max_evaluations,
+        }
+        if self.rerank is not None:
+            limits["rerank"] = self.rerank
+        if self.strategy == "uniform":
+            return Uniform(self.trials, self.max_parts, self.seed, **limits)
+        if self.strategy == "beam":
+            return Beam(self.width, self.max_parts, self.threshold, **limits)
+        return Pursuit(self.max_parts, self.threshold, refine=self.refine, **limits)
 
     def result(self, splitter: OperatorSplitter) -> dict[str, Any]:
         """What all three commands report."""
@@ -97,6 +118,7 @@ class Fit(Common):
             splitter.search_result_.save(self.out)
         return {
             "coefficients": splitter.coefficients_,
+            "coefficient_intervals": splitter.coefficient_intervals_,
             "equation": splitter.equation_,
             "fit_error": splitter.fit_error_,
             "composition": splitter.composition_.label,
@@ -136,7 +158,11 @@ class Identify(Fit):
 
     def run(self) -> None:
         def words(r: dict[str, Any]) -> str:
-            values = "\n".join(f"  {k} = {v:.5g}" for k, v in r["coefficients"].items())
+            sure = r["coefficient_intervals"]
+            values = "\n".join(
+                f"  {k} = {v:.5g}" + (f"  90 % in [{sure[k][0]:.5g}, {sure[k][1]:.5g}]" * (k in sure))
+                for k, v in r["coefficients"].items()
+            )
             return f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"
 
         once(self, lambda: self.result(self.fit()), words, self.inputs())

@@ -20,6 +20,8 @@ from opsplit.operators.family import (
 )
 from opsplit.operators.integrators import rk4
 
+STEP_OF_RATES = 1e-2
+"""Physical time over which the rate of a user's flow is measured."""
 TERMS = ("reaction", "advection", "diffusion", "dispersion")
 
 
@@ -85,6 +87,12 @@ class Linear(OperatorFamily):
         growth = torch.exp(symbol[:, None, None] * per_operator(duration, u))
         return torch.fft.irfftn(growth * torch.fft.rfftn(u, dim=axes), s=u.shape[3:], dim=axes)
 
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        axes = tuple(range(-self.ndim, 0))
+        symbol = prepared.tensors["symbol"].to(torch.promote_types(u.dtype, torch.complex64))
+        spectrum = symbol[:, None, None] * torch.fft.rfftn(u, dim=axes)
+        return torch.fft.irfftn(spectrum, s=u.shape[3:], dim=axes)
+
 
 class UserFunction(OperatorFamily):
     """A user's own right-hand side `f(u)` or flow `step(u, dt)`, on states `(n, channel, *space)`.
@@ -134,6 +142,16 @@ class UserFunction(OperatorFamily):
         else:
             out = rk4(self._rate, flat, each, self._steps(longest(h)))
         return out.unflatten(0, u.shape[:2])
+
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        strength = per_operator(prepared.tensors["strength"], u)
+        flat = u.flatten(0, 1)
+        if self.step is None:
+            return strength * self._rate(flat).unflatten(0, u.shape[:2])
+        # A flow alone does not show its rate: a forward difference, extrapolated once.
+        h = torch.full((len(flat), *[1] * (u.ndim - 2)), STEP_OF_RATES).to(u)
+        whole, half = (self._alike(flat, self.step(flat, x * h)) - flat for x in (1.0, 0.5))
+        return strength * ((4 * half - whole) / h).unflatten(0, u.shape[:2])
 
     def _rate(self, u: Tensor) -> Tensor:
         assert self.f is not None

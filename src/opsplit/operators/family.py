@@ -25,6 +25,10 @@ class Prepared:
     def __len__(self) -> int:
         return int(next(iter(self.tensors.values())).shape[0])
 
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.tensors.values())).device
+
     def take(self, index: Tensor) -> Prepared:
         """The operators at these positions, repeated where an index is."""
         return Prepared({name: t[index] for name, t in self.tensors.items()}, self.grid)
@@ -62,6 +66,10 @@ class OperatorFamily(ABC):
         """States `(E, K, channel, *space)` after `duration`, one number or one per operator."""
 
     @abstractmethod
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        """The right-hand side `f(u)` itself, on states `(E, K, channel, *space)`."""
+
+    @abstractmethod
     def initialisation(self, generator: torch.Generator) -> Initialisation:
         """Start, scale and bound of every generated parameter."""
 
@@ -90,6 +98,25 @@ def per_operator(duration: float | Tensor, u: Tensor) -> Tensor:
     """The duration as a tensor that broadcasts over states `(E, K, channel, *space)`."""
     h = torch.as_tensor(duration, dtype=u.dtype, device=u.device)
     return h.reshape(-1, *[1] * (u.ndim - 1)) if h.ndim else h
+
+
+def count_flops(family: OperatorFamily, prepared: Prepared) -> int:
+    """Floating-point operations of one evaluation of `f` on one state, by torch's counter.
+
+    Matrix products and convolutions as torch counts them, and `2.5 n log2 n` per real FFT.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def fft(shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+        n = max(math.prod(shape), math.prod(out_shape))
+        return int(2.5 * n * math.log2(max(2, math.prod(prepared.grid.shape))))
+
+    ffts = {torch.ops.aten._fft_r2c: fft, torch.ops.aten._fft_c2r: fft}
+    one = prepared.take(torch.zeros(1, dtype=torch.long, device=prepared.device))
+    state = torch.zeros(1, 1, family.channels, *prepared.grid.shape, device=prepared.device)
+    with FlopCounterMode(display=False, custom_mapping=ffts) as counter, torch.no_grad():
+        family.rate(one, state)
+    return counter.get_total_flops()
 
 
 def longest(duration: float | Tensor) -> float:

@@ -201,24 +201,9 @@ class Spectral(OperatorFamily):
         h = h / steps
         half = torch.exp(symbol * (h / 2))
         full = half * half
-        filters = prepared.tensors["filter"]
-        outputs = prepared.tensors["output"]
-        gates = [
-            (prepared.tensors[f"gate{i}"], prepared.tensors[f"gate{i}.shift"])
-            for i in range(self.layers)
-        ]
-        keep = self._dealias(prepared.grid, u.device) if self.layers > 1 else None
 
         def products(spectrum: Tensor) -> Tensor:
-            copies = torch.einsum("epc...,ekc...->ekp...", filters, spectrum)
-            x = torch.fft.irfftn(copies, s=space, dim=axes)
-            for i, (weight, shift) in enumerate(gates):
-                if i and keep is not None:
-                    x = torch.fft.irfftn(torch.fft.rfftn(x, dim=axes) * keep, s=space, dim=axes)
-                gate = torch.einsum("egqp,ekp...->gekq...", weight, x)
-                gate = gate + shift.transpose(0, 1).unsqueeze(2)[(..., *[None] * self.ndim)]
-                x = gate[0] * gate[1]
-            return torch.einsum("ecp...,ekp...->ekc...", outputs, torch.fft.rfftn(x, dim=axes))
+            return self._products(prepared, spectrum)
 
         for _ in range(steps):
             k1 = products(spectrum)
@@ -227,6 +212,30 @@ class Spectral(OperatorFamily):
             k4 = products(full * spectrum + h * half * k3)
             spectrum = full * (spectrum + h / 6 * k1) + h / 6 * (2 * half * (k2 + k3) + k4)
         return torch.fft.irfftn(spectrum, s=space, dim=axes)
+
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        axes = tuple(range(-self.ndim, 0))
+        spectrum = torch.fft.rfftn(u, dim=axes)
+        total = prepared.tensors["symbol"].unsqueeze(1) * spectrum
+        if self.copies:
+            total = total + self._products(prepared, spectrum)
+        return torch.fft.irfftn(total, s=prepared.grid.shape, dim=axes)
+
+    def _products(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
+        """The nonlinear part, from spectrum to spectrum."""
+        axes, space = tuple(range(-self.ndim, 0)), prepared.grid.shape
+        w = prepared.tensors
+        copies = torch.einsum("epc...,ekc...->ekp...", w["filter"], spectrum)
+        x = torch.fft.irfftn(copies, s=space, dim=axes)
+        for i in range(self.layers):
+            if i:
+                keep = self._dealias(prepared.grid, x.device)
+                x = torch.fft.irfftn(torch.fft.rfftn(x, dim=axes) * keep, s=space, dim=axes)
+            gate = torch.einsum("egqp,ekp...->gekq...", w[f"gate{i}"], x)
+            shift = w[f"gate{i}.shift"].transpose(0, 1).unsqueeze(2)
+            gate = gate + shift[(..., *[None] * self.ndim)]
+            x = gate[0] * gate[1]
+        return torch.einsum("ecp...,ekp...->ekc...", w["output"], torch.fft.rfftn(x, dim=axes))
 
 
 def _without_nyquist(kappa: Tensor, axis: int, n: int) -> Tensor:

@@ -179,6 +179,11 @@ class UNet(OperatorFamily):
         )
         return out.transpose(0, 1)
 
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
+        mask = self._wall_mask(prepared.grid, u) if self.walls else None
+        return self._field(w, u.transpose(0, 1), u.shape[0], mask).transpose(0, 1)
+
     def _wall_mask(self, grid: Grid, u: Tensor) -> Tensor:
         """One on cells beside a wall, zero elsewhere."""
         mask = torch.zeros(grid.shape, dtype=u.dtype, device=u.device)

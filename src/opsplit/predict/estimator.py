@@ -14,10 +14,12 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.model import Model, load_model
 from opsplit.physics import PHYSICS
+from opsplit.predict.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.predict.identify import equation
-from opsplit.predict.rollout import Forecast, rollout
+from opsplit.predict.rollout import Forecast, rollouts
 from opsplit.report.metrics import nrmse
-from opsplit.search import Composition, Objective, Search, SearchResult, get_search
+from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
+from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
@@ -27,7 +29,8 @@ class OperatorSplitter:
 
     Arguments:
         model: a bundled name, a model directory, or a loaded model.
-        search: `"beam"`, `"uniform"`, or a configured strategy such as `Beam(width=8)`.
+        search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
+            `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
         scheme: `"lie"`, `"strang"` or `"fourth"`.
         refinement: splitting substeps per frame.
@@ -35,14 +38,15 @@ class OperatorSplitter:
         device: where to compute, such as `"cpu"` or `"cuda"`.
         memory_mb: limit of a search's working memory.
 
-    After `fit`: `composition_`, `coefficients_`, `equation_`, `fit_error_`, `search_table_` and
-    the whole `search_result_`.
+    After `fit`: `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that
+    was calibrated for the search), `equation_`, `fit_error_`, `search_table_` and the whole
+    `search_result_`.
     """
 
     def __init__(
         self,
         model: str | Path | Model = "advection-diffusion",
-        search: str | Search = "beam",
+        search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",
         refinement: int = 1,
@@ -94,6 +98,7 @@ class OperatorSplitter:
         dt: float,
         extent: float | Sequence[float] | None = None,
         dictionary: OperatorDictionary | None = None,
+        report: Report | None = None,
     ) -> OperatorSplitter:
         """Find the composition that explains the frames `u`.
 
@@ -102,6 +107,7 @@ class OperatorSplitter:
             dt: time between frames.
             extent: physical length of the domain per axis (default: the model's).
             dictionary: other operators than the model's own.
+            report: called with the share done and a few words while the search runs.
         """
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
@@ -122,19 +128,58 @@ class OperatorSplitter:
             self.memory_mb,
         )
         # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        self.search_result_: SearchResult = search.run(objective)
-        self.composition_: Composition = self.search_result_.pick
-        self.coefficients_ = dict(self.composition_.coefficients)
+        result = search.run(objective, report)
+        self.search_result_: SearchResult = result
+        self.composition_: Composition = result.pick
+        self.coefficients_ = dict(result.identified)
         self.fit_error_ = self.composition_.fit_error
-        self.search_table_ = self.search_result_.rows()
+        self.search_table_ = result.rows()
+        self._calibration = model.calibration if dictionary is None else None
+        known = self._calibration
+        sure = known is not None and known.strategy == result.strategy
+        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
         physics = PHYSICS.get(config.physics)
-        self.equation_ = equation(self.coefficients_, physics.terms if physics else {})
+        self.equation_ = equation(
+            self.coefficients_, physics.terms if physics else {}, self.coefficient_intervals_
+        )
         self.understood_ = observed.understood
         self.observed_ = observed
         self._operators = objective.operators
+        if result.dictionary is not None:
+            self._operators = result.dictionary.prepare(observed.grid, work)
         self._as_given, self._unit, self._dt = u, unit, dt
+        self._frames = len(frames)
         self._last = work[-1] / unit
         return self
+
+    def intervals(self, level: float) -> dict[str, tuple[float, float]]:
+        """Intervals that hold the true coefficients with this probability."""
+        calibration = self._calibrated()
+        spread = self.search_result_.spread
+        out = {}
+        for name, value in self.coefficients_.items():
+            if name in calibration.coefficients:
+                factor = calibration.coefficient_factor(name, level)
+                half = factor * coefficient_scale(value, spread.get(name, 0.0))
+                out[name] = (value - half, value + half)
+        return out
+
+    def _calibrated(self) -> Calibration:
+        """The model's calibration, if it belongs to what was fitted."""
+        if not hasattr(self, "composition_"):
+            raise OpsplitError("Nothing to predict from: call fit(u, dt=...) first.")
+        found, strategy = self._calibration, self.search_result_.strategy
+        if found is None:
+            raise OpsplitError(
+                "Intervals need a calibrated model and its own dictionary; "
+                "run `opsplit calibrate --model ...` first."
+            )
+        if found.strategy != strategy:
+            raise OpsplitError(
+                f"The model was calibrated for search={found.strategy!r}, not for {strategy!r}; "
+                f"fit with that search, or run `opsplit calibrate --strategy {strategy}`."
+            )
+        return found
 
     def _read(
         self,
@@ -160,8 +205,13 @@ class OperatorSplitter:
         model.check(observed.grid, observed.data.shape[2])
         return observed
 
-    def forecast(self, steps: int | None = None, times: Sequence[float] | None = None) -> Forecast:
-        """Like `predict`, with times and a status."""
+    def forecast(
+        self,
+        steps: int | None = None,
+        times: Sequence[float] | None = None,
+        deviation: bool = False,
+    ) -> Forecast:
+        """Like `predict`, with times and a status, and with how far the finalists disagree."""
         if not hasattr(self, "composition_"):
             raise OpsplitError("Nothing to predict from: call fit(u, dt=...) first.")
         if (steps is None) == (times is None):
@@ -170,25 +220,50 @@ class OperatorSplitter:
             if not isinstance(steps, int) or steps < 1:
                 raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
             times = [self._dt * (i + 1) for i in range(steps)]
-        found = rollout(
+        pick = self.composition_
+        others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
+        chosen = [pick, *(c for c in others if c.operators != pick.operators)]
+        found = rollouts(
             self._operators,
-            self.composition_,
+            chosen if deviation else chosen[:1],
             self._last,
             times,
             self._dt,
             self.scheme,
             self.refinement,
         )
-        return Forecast(found.frames * self._unit, found.times, found.status)
+        first, spread = found[0], None
+        if deviation:
+            missed = pick.free_run_error
+            missed = pick.fit_error * self._frames if missed is None else missed
+            members = torch.stack([f.frames for f in found])
+            spread = forecast_deviation(first.frames, members, missed, self._frames) * self._unit
+        return Forecast(first.frames * self._unit, first.times, first.status, spread)
 
-    def predict(self, steps: int | None = None, times: Sequence[float] | None = None) -> Any:
+    def predict(
+        self,
+        steps: int | None = None,
+        times: Sequence[float] | None = None,
+        return_interval: float | None = None,
+    ) -> Any:
         """Future frames `(time, channel, *space)`, of the same kind as what was fitted.
 
         Arguments:
             steps: so many frames, `dt` apart.
             times: or at these times after the last observed frame.
+            return_interval: with a probability such as 0.9, return `(frames, lower, upper)`: the
+                true value of a point lies between the last two with that probability.
         """
-        frames = self.forecast(steps, times).frames
+        if return_interval is None:
+            return self._like_given(self.forecast(steps, times).frames)
+        factor = self._calibrated().forecast_factor(return_interval)
+        found = self.forecast(steps, times, deviation=True)
+        assert found.deviation is not None
+        half = factor * found.deviation[(..., *[None] * (found.frames.ndim - 2))]
+        bands = (found.frames, found.frames - half, found.frames + half)
+        return tuple(self._like_given(x) for x in bands)
+
+    def _like_given(self, frames: Tensor) -> Any:
         if isinstance(self._as_given, Tensor):
             kind = self._as_given
             return frames.to(kind) if kind.is_floating_point() else frames.to(kind.device)

@@ -113,10 +113,10 @@ class FreshSource:
             :, 0
         ]
         if self.physics.homogeneous:
-            # A composition also changes amplitudes; observed windows are scaled to one.
+            # Compositions also change amplitudes: a window is scaled to one, forecasts decay.
             dims = tuple(range(1, fields.ndim))
             deviation = fields.std(dims, correction=0, keepdim=True).clamp_min(1e-12)
-            fields = fields / deviation * (0.2 + 0.9 * draws[2]).reshape(deviation.shape)
+            fields = fields / deviation * (0.05 * 22 ** draws[2]).reshape(deviation.shape)
         return fields
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from opsplit.errors import OpsplitError
 from opsplit.search.beam import Beam
 from opsplit.search.objective import Objective
+from opsplit.search.pursuit import Pursuit
 from opsplit.search.result import Composition, Cost, SearchResult
+from opsplit.search.strategy import Strategy
 from opsplit.search.uniform import Uniform
 
-
-class Search(Protocol):
-    """Anything that looks for the composition with the smallest fitting error."""
-
-    @property
-    def name(self) -> str: ...
-
-    def run(self, objective: Objective) -> SearchResult: ...
+SEARCHES: dict[str, type[Strategy]] = {"pursuit": Pursuit, "beam": Beam, "uniform": Uniform}
 
 
-SEARCHES: dict[str, type[Beam] | type[Uniform]] = {"beam": Beam, "uniform": Uniform}
-
-
-def get_search(search: str | Search) -> Search:
-    """A strategy from its name, with the paper's settings, or the strategy itself."""
+def get_search(search: str | Strategy) -> Strategy:
+    """A strategy from its name, with its default settings, or the strategy itself."""
     if not isinstance(search, str):
         return search
     if search not in SEARCHES:
@@ -38,8 +28,9 @@ __all__ = [
     "Composition",
     "Cost",
     "Objective",
-    "Search",
+    "Pursuit",
     "SearchResult",
+    "Strategy",
     "Uniform",
     "get_search",
 ]

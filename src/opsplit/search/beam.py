@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from opsplit.errors import OpsplitError
 from opsplit.search.objective import Objective
-from opsplit.search.result import SearchResult
+from opsplit.search.strategy import Record, Report, Strategy, Tried
 
 
 @dataclass(frozen=True)
-class Beam:
+class Beam(Strategy):
     """Grow sets of operators one by one, keeping the best `width` of every length.
 
     Every kept set is extended by every operator it does not hold. The search ends at
@@ -40,83 +39,118 @@ class Beam:
 
     name = "beam"
 
-    def __post_init__(self) -> None:
-        for field in ("width", "max_parts"):
-            if getattr(self, field) < 1:
-                raise OpsplitError(f"{field} must be at least 1, got {getattr(self, field)}.")
-
-    def run(self, objective: Objective) -> SearchResult:
-        n = len(objective.dictionary)
-        device = objective.states.device
-        everyone = torch.arange(n, device=device)
-        kept = torch.zeros(1, 0, dtype=torch.long, device=device)
-        tried: dict[tuple[int, ...], float] = {}
-        best: tuple[tuple[int, ...], float] | None = None
-        status = f"longest composition of {self.max_parts} reached"
-        for size in range(1, min(self.max_parts, n) + 1):
-            row, new = self._extensions(kept, everyone)
-            errors = self._score(objective, kept, row, new)
+    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
+        device = objective.device
+        kept = torch.zeros(len(objective), 0, dtype=torch.long, device=device)
+        home = torch.arange(len(objective), device=device)
+        longest = min(self.max_parts, len(objective.dictionary))
+        for size in range(1, longest + 1):
+            row, new = self._extensions(kept, home, len(objective.dictionary))
+            errors = self._score(objective, records, kept, home, row, new)
             full = torch.cat([kept[row], new[:, None]], 1)
-            scored = errors.isfinite().nonzero()[:, 0]
-            for operators, error in zip(
-                full[scored].tolist(), errors[scored].tolist(), strict=True
-            ):
-                tried[tuple(operators)] = error
-            # Stable, so that equal errors keep the order of the dictionary.
-            order = torch.sort(errors, stable=True).indices[: self.width]
-            kept = full[order]
-            leader = (tuple(kept[0].tolist()), float(errors[order[0]]))
-            if best is not None and not leader[1] < (1 - self.threshold) * best[1]:
-                status = f"{size} parts improve by less than {self.threshold:.0%}"
+            lists, values, owners = full.tolist(), errors.tolist(), home[row].tolist()
+            for operators, error, w in zip(lists, values, owners, strict=True):
+                if math.isfinite(error):
+                    records[w].add(Tried(tuple(operators), error))
+            rows = []
+            for w in home.unique().tolist():
+                mine = (home[row] == w).nonzero()[:, 0]
+                # Stable, so that equal errors keep the order of the dictionary.
+                order = mine[torch.sort(errors[mine], stable=True).indices[: self.width]]
+                best = int(order[0])
+                leader = Tried(tuple(lists[best]), values[best])
+                if settle(records[w], leader, size, longest, self.threshold):
+                    continue
+                rows.append(order)
+            pick = records[0].pick
+            report(size / longest, f"best {pick.error:.4g}" if pick else "")
+            if not rows:
                 break
-            best = leader
-        assert best is not None
-        return objective.result(self.name, best, tried, status)
+            chosen = torch.cat(rows)
+            kept, home = full[chosen], home[row[chosen]]
 
     @staticmethod
-    def _extensions(kept: Tensor, everyone: Tensor) -> tuple[Tensor, Tensor]:
-        """Row of the kept set and new operator of every candidate, each set once."""
+    def _extensions(kept: Tensor, home: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Row of the kept set and new operator of every candidate, each set once per window."""
         rows, news, seen = [], [], set()
-        for r, members in enumerate(kept.tolist()):
-            for j in everyone.tolist():
-                key = frozenset((*members, j))
+        for r, (w, members) in enumerate(zip(home.tolist(), kept.tolist(), strict=True)):
+            for j in range(n):
+                key = (w, frozenset((*members, j)))
                 if j not in members and key not in seen:
                     seen.add(key)
                     rows.append(r)
                     news.append(j)
         # Neighbours share the new operator, so that chunks hold few operators and many states.
-        new = torch.tensor(news, device=everyone.device)
+        new = torch.tensor(news, device=kept.device)
         order = torch.sort(new, stable=True).indices
-        return torch.tensor(rows, device=everyone.device)[order], new[order]
+        return torch.tensor(rows, device=kept.device)[order], new[order]
 
-    def _score(self, objective: Objective, kept: Tensor, row: Tensor, new: Tensor) -> Tensor:
+    def _score(
+        self,
+        objective: Objective,
+        records: list[Record],
+        kept: Tensor,
+        home: Tensor,
+        row: Tensor,
+        new: Tensor,
+    ) -> Tensor:
         """Fitting errors `(n,)`; infinite for candidates that cannot be among the best."""
         # Single operators have no leading flows, and act in one flow whatever the refinement.
         shared = self.reuse and objective.can_reuse and kept.shape[1] > 0
-        prefix = objective.prefix(kept) if shared else None
+        prefix = objective.prefix(kept, home) if shared else None
         total = objective.transitions
+        order = torch.tensor(spread(total), device=row.device)
 
         def errors(chosen: Tensor, frames: Tensor) -> Tensor:
-            return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames)
+            return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames, home)
 
         everyone = torch.arange(len(row), device=row.device)
-        order = torch.tensor(spread(total), device=row.device)
-        if not self.screen or len(row) <= 2 * self.width:
+        if self.max_seconds is not None or self.max_evaluations is not None:
+            # Under a budget whatever was scored must be known at once.
+            found = []
+            for part in everyone.split(objective.chunk):
+                found.append(errors(part, order).mean(1))
+                lists = torch.cat([kept[row[part]], new[part, None]], 1).tolist()
+                owners = home[row[part]].tolist()
+                for operators, error, w in zip(lists, found[-1].tolist(), owners, strict=True):
+                    records[w].add(Tried(tuple(operators), error))
+            return torch.cat(found)
+        owner = home[row]
+        windows = home.unique().tolist()
+        if not self.screen or len(row) <= 2 * self.width * len(windows):
             return errors(everyone, order).mean(1)
         sums = objective.states.new_zeros(len(row))
-        left, limit, seen = everyone, math.inf, 0
+        limit = torch.full((len(objective),), math.inf, device=row.device, dtype=sums.dtype)
+        left, seen = everyone, 0
         for end in dict.fromkeys((*range(2, min(4, total)), *range(5, total, 2), total)):
             # Errors are never negative, so a partial sum bounds the whole from below.
             sums[left] += errors(left, order[seen:end]).sum(1)
             seen = end
             if seen < total:
-                leaders = left[torch.sort(sums[left], stable=True).indices[: self.width]]
+                leaders = torch.cat([self._leaders(left[owner[left] == w], sums) for w in windows])
                 whole = sums[leaders] + errors(leaders, order[seen:]).sum(1)
-                limit = min(limit, float(whole.max()))
-                left = left[sums[left] <= limit * (1 + 1e-5)]
+                for w in windows:
+                    worst = whole[owner[leaders] == w].max()
+                    limit[w] = torch.minimum(limit[w], worst)
+                left = left[sums[left] <= limit[owner[left]] * (1 + 1e-5)]
         scores = torch.full_like(sums, torch.inf)
         scores[left] = sums[left] / total
         return scores
+
+    def _leaders(self, candidates: Tensor, sums: Tensor) -> Tensor:
+        return candidates[torch.sort(sums[candidates], stable=True).indices[: self.width]]
+
+
+def settle(record: Record, leader: Tried, size: int, longest: int, threshold: float) -> bool:
+    """Whether the search of a window ends with the best composition of this length."""
+    if record.pick is not None and not leader.error < (1 - threshold) * record.pick.error:
+        record.status = f"{size} parts improve by less than {threshold:.0%}"
+        record.done = True
+        return True
+    record.pick = leader
+    record.status = f"longest composition of {longest} reached"
+    record.done = size == longest
+    return record.done
 
 
 def spread(n: int) -> list[int]:

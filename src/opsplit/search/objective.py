@@ -1,26 +1,34 @@
-"""The fitting error of compositions on an observed window, for many candidates at once."""
+"""The fitting error of compositions on observed windows, for many candidates at once."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from opsplit.dictionary import OperatorDictionary
+from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.search.result import Composition, Cost, SearchResult
-from opsplit.splitting import Scheme, lie, split_step, strang_finish, strang_prefix
+from opsplit.search.result import Cost
+from opsplit.splitting import Flow, Scheme, lie, split_step, strang_finish, strang_prefix
+
+
+class BudgetSpent(Exception):
+    """A search ran into its limit of time or evaluations; the message says which."""
 
 
 class Objective:
     """Mean relative error of one teacher-forced step over the transitions of a window.
 
+    Several windows are scored in the same calls: candidate `i` belongs to window `which[i]`.
+
     Arguments:
         dictionary: the operators.
-        window: observed frames `(time, channel, *space)`.
+        window: observed frames `(time, channel, *space)`, or several such windows
+            `(window, time, channel, *space)`.
         grid: their space.
         dt: time between frames.
         scheme: how operators are composed.
@@ -38,59 +46,160 @@ class Objective:
         refinement: int = 1,
         memory_mb: float = 256.0,
     ) -> None:
-        if len(window) < 2:
-            raise OpsplitError(f"A search needs at least 2 observed frames, got {len(window)}.")
+        windows = window if window.ndim == 3 + grid.ndim else window[None]
+        if windows.shape[1] < 2:
+            raise OpsplitError(
+                f"A search needs at least 2 observed frames, got {windows.shape[1]}."
+            )
         if len(dictionary) == 0:
             raise OpsplitError("The dictionary is empty: there is nothing to compose.")
-        self.dictionary, self.window, self.grid, self.dt = dictionary, window, grid, dt
-        self.scheme, self.refinement = scheme, refinement
-        self.operators = dictionary.prepare(grid, window)
-        self.states, self.targets = window[:-1], window[1:]
-        size = self.targets.flatten(1).norm(dim=1)
+        self.dictionary, self.windows, self.grid, self.dt = dictionary, windows, grid, dt
+        self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
+        self.operators = dictionary.prepare(grid, windows)
+        self.states, self.targets = windows[:, :-1], windows[:, 1:]
+        size = self.targets.flatten(2).norm(dim=2)
         # An all-zero frame has no relative error; measure against the window's size instead.
-        self.sizes = torch.where(size > 0, size, window.norm().clamp_min(1e-30))
+        whole = windows.flatten(1).norm(dim=1).clamp_min(1e-30)
+        self.sizes = torch.where(size > 0, size, whole[:, None])
         per_candidate = max(
-            part.family.workspace(grid, len(self.states)) for part in dictionary.parts
+            part.family.workspace(grid, self.transitions) for part in dictionary.parts
         )
-        self.chunk = max(1, int(memory_mb * 2**20 / (window.element_size() * per_candidate)))
-        self.flows = 0
+        self.chunk = max(1, int(memory_mb * 2**20 / (windows.element_size() * per_candidate)))
+        self.flows = self.evaluations = 0
         self.began = time.perf_counter()
+        self.limit_seconds = self.limit_evaluations = math.inf
 
     @property
     def transitions(self) -> int:
-        return len(self.states)
+        return self.states.shape[1]
 
-    @torch.no_grad()
-    def score(self, sets: Tensor, strengths: Tensor | None = None) -> Tensor:
+    @property
+    def device(self) -> torch.device:
+        return self.windows.device
+
+    def __len__(self) -> int:
+        """Windows."""
+        return len(self.windows)
+
+    # What a search may spend, and what it spent.
+
+    def limit(self, seconds: float | None, evaluations: int | None) -> None:
+        """Let scoring raise `BudgetSpent` beyond these limits, counted from now."""
+        self.began = time.perf_counter()
+        self.flows = self.evaluations = 0
+        self.limit_seconds = math.inf if seconds is None else seconds
+        self.limit_evaluations = math.inf if evaluations is None else evaluations
+
+    def check_budget(self) -> None:
+        if self.evaluations >= self.limit_evaluations:
+            raise BudgetSpent(f"stopped by max_evaluations={self.limit_evaluations:,}")
+        if time.perf_counter() - self.began >= self.limit_seconds:
+            raise BudgetSpent(f"stopped by max_seconds={self.limit_seconds:g}")
+
+    def cost(self) -> Cost:
+        """What was spent since the search began."""
+        seconds = time.perf_counter() - self.began
+        return Cost(self.flows, self.evaluations, seconds, self.operators.flops)
+
+    # Scores.
+
+    def score(
+        self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
+    ) -> Tensor:
         """Fitting errors `(n,)` of `n` compositions of one length, `(n, m)` positions each."""
-        return self.errors(sets, strengths).mean(1)
+        return self.errors(sets, strengths, which).mean(1)
 
-    @torch.no_grad()
-    def errors(self, sets: Tensor, strengths: Tensor | None = None) -> Tensor:
+    def errors(
+        self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
+    ) -> Tensor:
         """Errors `(n, transitions)` of whole compositions, without any reuse."""
-        out = []
-        for begin in range(0, len(sets), self.chunk):
-            part = sets[begin : begin + self.chunk]
-            u = self.states.expand(len(part), *self.states.shape)
-            weight = None if strengths is None else strengths[begin : begin + self.chunk]
-            flows = [self._flow(part[:, i], weight, i) for i in range(part.shape[1])]
-            u = split_step(flows, u, self.dt, self.scheme, self.refinement)
-            out.append(self._relative(u, self.targets, self.sizes))
+        home = self._home(sets, which)
+        out = [sets.new_zeros(0, self.transitions, dtype=self.states.dtype)]
+        for part in self._chunks(len(sets)):
+            weight = None if strengths is None else strengths[part]
+            u = self.step(sets[part], self.states[home[part]], weight)
+            out.append(self.relative(u, home[part]))
         return torch.cat(out)
 
-    def _flow(self, index: Tensor, strengths: Tensor | None, position: int):  # type: ignore[no-untyped-def]
+    @torch.no_grad()
+    def step(
+        self,
+        sets: Tensor,
+        u: Tensor,
+        strengths: Tensor | None = None,
+        operators: PreparedDictionary | None = None,
+    ) -> Tensor:
+        """States `(n, K, channel, *space)` one frame later, under one composition each."""
+        flows = [self._flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
+        return split_step(flows, u, self.dt, self.scheme, self.refinement)
+
+    def free_run(
+        self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
+    ) -> Tensor:
+        """Relative errors `(n, transitions)` of a rollout from the first frame alone."""
+        home = self._home(sets, which)
+        u = self.free_states(sets, strengths, home)
+        return self.relative(u, home)
+
+    def free_states(self, sets: Tensor, strengths: Tensor | None, home: Tensor) -> Tensor:
+        """The rollout itself `(n, transitions, channel, *space)`."""
+        u = self.windows[home, :1]
+        frames = []
+        for _ in range(self.transitions):
+            u = self.step(sets, u, strengths)
+            frames.append(u)
+        return torch.cat(frames, 1)
+
+    def rates(self, windows: Tensor, frames: int) -> Tensor:
+        """`f(u)` of every operator on the last frames: `(operator, window, frame, ...)`."""
+        u = self.windows[windows, -frames:]
+        each = u.flatten(0, 1)
+        n = len(self.dictionary)
+        cost = max(p.family.workspace(self.grid, len(each)) for p in self.dictionary.parts)
+        chunk = max(1, int(self.memory_mb / 2 * 2**20 / (u.element_size() * cost)))
+        out = []
+        for begin in range(0, n, chunk):
+            index = torch.arange(begin, min(begin + chunk, n), device=self.device)
+            with torch.no_grad():
+                out.append(self.operators.rate(index, each.expand(len(index), *each.shape)))
+            self.evaluations += len(index) * len(each)
+        return torch.cat(out).unflatten(1, u.shape[:2])
+
+    def _home(self, sets: Tensor, which: Tensor | None) -> Tensor:
+        return sets.new_zeros(len(sets)) if which is None else which
+
+    def _chunks(self, n: int) -> Iterator[slice]:
+        """Slices of the candidates; the budget is looked at before each but the very first."""
+        for begin in range(0, n, self.chunk):
+            if self.evaluations:
+                self.check_budget()
+            yield slice(begin, begin + self.chunk)
+
+    def _flow(
+        self,
+        index: Tensor,
+        strengths: Tensor | None,
+        position: int,
+        operators: PreparedDictionary | None = None,
+    ) -> Flow:
+        used = operators or self.operators
+
         def flow(u: Tensor, duration: float | Tensor) -> Tensor:
-            self.flows += u.shape[0] * u.shape[1]
             if strengths is not None:
-                duration = strengths[:, position] * duration
-            return self.operators.flow(index, u, duration)
+                duration = strengths[:, position].to(u.dtype) * duration
+            states = u.shape[0] * u.shape[1]
+            self.flows += states
+            self.evaluations += round(states * used.evaluations(duration))
+            return used.flow(index, u, duration)
 
         return flow
 
+    # Extensions of kept lists, for beam search.
+
     @torch.no_grad()
-    def prefix(self, kept: Tensor) -> Tensor:
+    def prefix(self, kept: Tensor, which: Tensor | None = None) -> Tensor:
         """States `(beam, transitions, ...)` before the last operator of an extension acts."""
-        u = self.states.expand(len(kept), *self.states.shape)
+        u = self.states[self._home(kept, which)]
         leading = [self._flow(kept[:, i], None, i) for i in range(kept.shape[1])]
         h = self.dt / self.refinement
         return strang_prefix(leading, u, h) if self.scheme == "strang" else lie(leading, u, h)
@@ -102,63 +211,40 @@ class Objective:
 
     @torch.no_grad()
     def extension_errors(
-        self, kept: Tensor, prefix: Tensor | None, row: Tensor, new: Tensor, frames: Tensor
+        self,
+        kept: Tensor,
+        prefix: Tensor | None,
+        row: Tensor,
+        new: Tensor,
+        frames: Tensor,
+        which: Tensor | None = None,
     ) -> Tensor:
         """Errors `(n, frames)` of list `kept[row]` with operator `new` appended, on some frames.
 
         With the `prefix` of the kept lists the leading flows are not computed again.
         """
-        out = []
-        for begin in range(0, len(row), self.chunk):
-            r, j = row[begin : begin + self.chunk], new[begin : begin + self.chunk]
+        home = self._home(kept, which)
+        out = [self.states.new_zeros(0, len(frames))]
+        for part in self._chunks(len(row)):
+            r, j = row[part], new[part]
             flows = [self._flow(kept[r, i], None, i) for i in range(kept.shape[1])]
             flows.append(self._flow(j, None, kept.shape[1]))
             if prefix is None:
-                u = self.states[frames].expand(len(r), len(frames), *self.states.shape[1:])
+                u = self.states[home[r][:, None], frames]
                 u = split_step(flows, u, self.dt, self.scheme, self.refinement)
             else:
                 h = self.dt / self.refinement
-                u = prefix[r][:, frames]
+                u = prefix[r[:, None], frames]
                 u = strang_finish(flows, u, h) if self.scheme == "strang" else flows[-1](u, h)
                 if self.refinement > 1:
                     rest = self.dt - h
                     u = split_step(flows, u, rest, self.scheme, self.refinement - 1)
-            out.append(self._relative(u, self.targets[frames], self.sizes[frames]))
-        return torch.cat(out) if out else self.states.new_zeros(0, len(frames))
+            out.append(self.relative(u, home[r], frames))
+        return torch.cat(out)
 
-    @staticmethod
-    def _relative(u: Tensor, targets: Tensor, sizes: Tensor) -> Tensor:
+    def relative(self, u: Tensor, home: Tensor, frames: Tensor | None = None) -> Tensor:
         """Relative errors; a state that is not finite is infinitely bad."""
-        error = (u - targets).flatten(2).norm(dim=2) / sizes
+        chosen = torch.arange(self.transitions, device=home.device) if frames is None else frames
+        at = (home[:, None], chosen)
+        error = (u - self.targets[at]).flatten(2).norm(dim=2) / self.sizes[at]
         return torch.where(torch.isfinite(error), error, torch.inf)
-
-    def composition(self, operators: tuple[int, ...], fit_error: float) -> Composition:
-        return Composition.of(self.dictionary, operators, fit_error)
-
-    def result(
-        self,
-        strategy: str,
-        pick: tuple[tuple[int, ...], float],
-        tried: dict[tuple[int, ...], float],
-        status: str,
-        keep: int = 100,
-    ) -> SearchResult:
-        """Wrap what a strategy found."""
-        if not math.isfinite(pick[1]):
-            status += "; no operator of the dictionary gave a finite prediction"
-        finite = [item for item in tried.items() if math.isfinite(item[1])]
-        best = sorted(finite, key=lambda item: item[1])[:keep]
-        lengths: dict[int, tuple[tuple[int, ...], float]] = {}
-        for operators, error in tried.items():
-            if error < lengths.get(len(operators), ((), math.inf))[1]:
-                lengths[len(operators)] = (operators, error)
-        ranked = {ops: e for ops, e in [*best, *lengths.values(), pick]}
-        ordered = sorted(ranked.items(), key=lambda item: item[1])
-        evaluations = self.flows * self.operators.evaluations(self.dt / self.refinement)
-        return SearchResult(
-            strategy,
-            self.composition(*pick),
-            tuple(self.composition(*item) for item in ordered),
-            status,
-            Cost(self.flows, evaluations, time.perf_counter() - self.began),
-        )

@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ class Composition:
     """Sum of the parts' coefficients."""
     label: str
     """The parts in words."""
+    free_run_error: float | None = None
+    """Mean relative error of the rollout from the first observed frame, where it was computed."""
 
     @classmethod
     def of(
@@ -36,6 +38,7 @@ class Composition:
         operators: tuple[int, ...],
         fit_error: float,
         strengths: tuple[float, ...] | None = None,
+        free_run_error: float | None = None,
     ) -> Composition:
         s = strengths or (1.0,) * len(operators)
         total = {
@@ -46,7 +49,7 @@ class Composition:
             f"[{dictionary.describe(i)}]" if w == 1 else f"{w:.3g} [{dictionary.describe(i)}]"
             for w, i in zip(s, operators, strict=True)
         )
-        return cls(operators, s, fit_error, total, words)
+        return cls(operators, s, fit_error, total, words, free_run_error)
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -66,6 +69,17 @@ class Cost:
     evaluations: int
     """Evaluations of an operator's right-hand side on one state."""
     seconds: float
+    count: Callable[[], int] = field(default=lambda: 0, repr=False, compare=False)
+    """Floating-point operations of one evaluation; counting loads much of torch, so it waits."""
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, by torch's counter of one evaluation."""
+        return self.evaluations * self.count()
+
+    def to_dict(self) -> dict[str, Any]:
+        held = {"flows": self.flows, "evaluations": self.evaluations}
+        return {**held, "flops": self.flops, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)
@@ -76,9 +90,18 @@ class SearchResult:
     pick: Composition
     ranked: tuple[Composition, ...]
     """The best compositions that were scored in full, by fitting error."""
+    finalists: tuple[Composition, ...]
+    """The pick and those that explain the window nearly as well."""
     status: str
     """Why the search ended."""
     cost: Cost
+    """What was spent on all windows of the search together."""
+    identified: Mapping[str, float] = field(default_factory=dict)
+    """Coefficients of the observed dynamics, by all evidence that the strategy has."""
+    spread: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviation of each coefficient over explanations that fit nearly as well."""
+    dictionary: OperatorDictionary | None = None
+    """The dictionary with operators that the search made itself (`refine="codes"`)."""
 
     def rows(self) -> list[dict[str, Any]]:
         """The best composition of every length; `pick` marks the chosen one."""
@@ -130,8 +153,11 @@ class SearchResult:
             "strategy": self.strategy,
             "status": self.status,
             "pick": self.pick.to_dict(),
+            "identified": dict(self.identified),
+            "spread": dict(self.spread),
             "ranked": [c.to_dict() for c in self.ranked],
-            "cost": asdict(self.cost),
+            "finalists": [c.to_dict() for c in self.finalists],
+            "cost": self.cost.to_dict(),
         }
 
     def save(self, folder: str | Path) -> None:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from opsplit.errors import OpsplitError
 from opsplit.search.objective import Objective
-from opsplit.search.result import SearchResult
+from opsplit.search.strategy import Record, Report, Strategy, Tried
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Strategy):
     """Score random sets, starting from the best single operator.
 
     Arguments:
@@ -27,24 +26,28 @@ class Uniform:
 
     name = "uniform"
 
-    def __post_init__(self) -> None:
-        for field in ("trials", "max_parts"):
-            if getattr(self, field) < 1:
-                raise OpsplitError(f"{field} must be at least 1, got {getattr(self, field)}.")
-
-    def run(self, objective: Objective) -> SearchResult:
+    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         n = len(objective.dictionary)
-        device = objective.states.device
-        singles = objective.score(torch.arange(n, device=device)[:, None]).tolist()
-        tried: dict[tuple[int, ...], float] = {(i,): error for i, error in enumerate(singles)}
         drawn = self.draw(n)
-        for size in sorted({len(s) for s in drawn}):
-            sets = [s for s in drawn if len(s) == size]
-            errors = objective.score(torch.tensor(sets, device=device)).tolist()
-            tried |= dict(zip(sets, errors, strict=True))
-        # The first of equals wins, and the single operators come first.
-        best = min(tried.items(), key=lambda item: item[1])
-        return objective.result(self.name, best, tried, f"{self.trials} sets tried")
+        lengths = sorted({len(s) for s in drawn})
+        # Single operators come first, so that among equals they win.
+        rounds: list[list[tuple[int, ...]]] = [[(i,) for i in range(n)]]
+        rounds += [[s for s in drawn if len(s) == m] for m in lengths]
+        for done, sets in enumerate(rounds):
+            for begin in range(0, len(sets), objective.chunk):
+                part = sets[begin : begin + objective.chunk]
+                chosen = torch.tensor(part, device=objective.device)
+                for w, record in enumerate(records):
+                    home = torch.full((len(part),), w, device=objective.device)
+                    errors = objective.score(chosen, which=home).tolist()
+                    for operators, error in zip(part, errors, strict=True):
+                        record.add(Tried(operators, error))
+            first = records[0].ranked()
+            report((done + 1) / len(rounds), f"best {first[0].error:.4g}" if first else "")
+        for record in records:
+            ranked = record.ranked()
+            record.pick = ranked[0] if ranked else None
+            record.status, record.done = f"{self.trials} sets tried", True
 
     def draw(self, n: int) -> list[tuple[int, ...]]:
         """The sets of all trials."""

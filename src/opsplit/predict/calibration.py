@@ -1,0 +1,132 @@
+"""How sure to be: spreads turned into intervals by split conformal prediction.
+
+A search leaves a spread: of coefficients over explanations that fit alike, of forecasts over the
+finalists. On validation trajectories the true error is divided by that spread; a quantile of
+these ratios, kept with the model, is the factor that turns a later spread into an interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opsplit._files import read_json, write_json
+from opsplit.errors import OpsplitError
+
+FILE = "calibration.json"
+LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
+"""Probabilities whose factors are kept."""
+SMALLEST = 2e-3
+"""Share of a coefficient below which no spread is believed."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Factors from spread to half width of an interval, at every level of `LEVELS`."""
+
+    strategy: str
+    """The search they belong to; another search has other spreads."""
+    n: int
+    """Validation trajectories."""
+    forecast: tuple[float, ...]
+    coefficients: Mapping[str, tuple[float, ...]]
+    origin: Mapping[str, Any]
+    """Command, seed, commit and hardware."""
+
+    def forecast_factor(self, level: float) -> float:
+        """Half width of a forecast's band over its deviation."""
+        return interpolate(self.forecast, level)
+
+    def coefficient_factor(self, name: str, level: float) -> float:
+        """Half width of a coefficient's interval over its spread."""
+        if name not in self.coefficients:
+            raise OpsplitError(f"The model was not calibrated for the coefficient {name!r}.")
+        return interpolate(self.coefficients[name], level)
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / FILE, {"levels": list(LEVELS), **asdict(self)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Calibration | None:
+        """The calibration of a model directory, if it has one."""
+        if not (folder / FILE).exists():
+            return None
+        raw = read_json(folder / FILE)
+        try:
+            if tuple(raw["levels"]) != LEVELS:
+                raise KeyError("levels")
+            return cls(
+                str(raw["strategy"]),
+                int(raw["n"]),
+                _factors(raw["forecast"]),
+                {str(k): _factors(v) for k, v in raw["coefficients"].items()},
+                dict(raw["origin"]),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as reason:
+            raise OpsplitError(
+                f"{folder / FILE} does not hold a calibration: {reason!r}. "
+                "Write it again with `opsplit calibrate`."
+            ) from None
+
+
+def _factors(raw: Sequence[float]) -> tuple[float, ...]:
+    factors = tuple(float(x) for x in raw)
+    if len(factors) != len(LEVELS):
+        raise ValueError(f"{len(factors)} factors for {len(LEVELS)} levels")
+    return factors
+
+
+def interpolate(factors: Sequence[float], level: float) -> float:
+    """The factor at a level between the kept ones."""
+    if not LEVELS[0] <= level <= LEVELS[-1]:
+        raise OpsplitError(
+            f"An interval needs a probability from {LEVELS[0]} to {LEVELS[-1]}, got {level}."
+        )
+    place = (level - LEVELS[0]) / (LEVELS[-1] - LEVELS[0]) * (len(LEVELS) - 1)
+    below = min(int(place + 1e-9), len(LEVELS) - 2)
+    share = place - below
+    return factors[below] * (1 - share) + factors[below + 1] * share
+
+
+def conformal_quantiles(scores: Tensor, n: int | None = None) -> tuple[float, ...]:
+    """Quantiles of scores at all levels, with the correction for `n` independent ones.
+
+    With `n` exchangeable scores the quantile at `ceil((n + 1) level) / n` covers a new one with
+    probability `level` at least.
+    """
+    ordered = scores.flatten().double().sort().values
+    count = n or len(ordered)
+    out = []
+    for level in LEVELS:
+        corrected = min(1.0, math.ceil((count + 1) * level - 1e-9) / count)
+        rank = min(len(ordered) - 1, max(0, math.ceil(corrected * len(ordered) - 1e-9) - 1))
+        out.append(float(ordered[rank]))
+    return tuple(out)
+
+
+def coefficient_scale(value: float, spread: float) -> float:
+    """The spread of a coefficient, never believed below a small share of its size."""
+    return math.hypot(spread, SMALLEST * max(abs(value), 0.05))
+
+
+def forecast_deviation(
+    pick: Tensor, members: Tensor, free_run_error: float, observed: int
+) -> Tensor:
+    """Expected size of a forecast's error `(time, channel)`.
+
+    What the finalists `(member, time, channel, *space)` disagree by, and what the pick already
+    missed on the observed frames, growing with time.
+    """
+    space = tuple(range(2, pick.ndim))
+    finite = torch.where(members.isfinite(), members - pick, 0.0)
+    apart = finite.square().mean((0, *(i + 1 for i in space)))
+    size = pick.square().mean(space)
+    ahead = 1 + torch.arange(1, len(pick) + 1, device=pick.device, dtype=pick.dtype) / observed
+    missed = free_run_error * ahead[:, None]
+    return (apart + size * missed.square()).sqrt().clamp_min(1e-12)

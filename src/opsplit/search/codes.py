@@ -1,0 +1,99 @@
+"""Move the codes of picked operators, and their strengths, through the frozen decoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.search.objective import Objective
+from opsplit.search.strategy import Record, Tried
+
+ITERATIONS = 4
+STEP = 1e-2
+"""Difference quotients go this share of the codes' spread."""
+CLOSENESS = 1e-3
+"""How much a code's distance from where it was counts against the fit, as a share."""
+
+
+def refine_codes(objective: Objective, records: list[Record]) -> None:
+    """Improve every pick by Levenberg-Marquardt over codes and strengths; weights stay.
+
+    A refined operator is new, so it joins a dictionary of its own window. It keeps the
+    coefficients of the operator it came from: what the shift of its code means is not known.
+    """
+    for window, record in enumerate(records):
+        if record.pick is not None:
+            _refine(objective, window, record)
+
+
+def _refine(objective: Objective, window: int, record: Record) -> None:
+    pick = record.pick
+    assert pick is not None
+    dictionary, grid = objective.dictionary, objective.grid
+    home = [_locate(dictionary, i) for i in pick.operators]
+    if any(part.decoder is None for part, _ in home):
+        return
+    starts = [part.codes[i].double().cpu() for part, i in home]
+    spread = [part.codes.double().std(0, correction=0).clamp_min(1e-6).cpu() for part, _ in home]
+    sizes = [len(z) for z in starts]
+    m = len(home)
+    x0 = torch.cat([torch.tensor(pick.strengths or [1.0] * m, dtype=torch.float64), *starts])
+    unit = torch.cat([torch.ones(m, dtype=torch.float64), *spread])
+    states, sizes_of = objective.states[window], objective.sizes[window]
+
+    def build(x: Tensor) -> OperatorDictionary:
+        parts = tuple(
+            Part(part.family, z[None].to(part.codes), part.decoder, part.scale)
+            for (part, _), z in zip(home, x[m:].split(sizes), strict=True)
+        )
+        return OperatorDictionary(parts)
+
+    def residual(x: Tensor) -> Tensor:
+        """What one step leaves, relative to the size of its target."""
+        operators = build(x).prepare(grid, states)
+        index = torch.arange(m, device=objective.device)[None]
+        u = objective.step(index, states[None], x[None, :m].to(objective.device), operators)
+        left = (u[0] - objective.targets[window]).flatten(1) / sizes_of[:, None]
+        return left.double().flatten().cpu()
+
+    x, now = x0, residual(x0)
+    damping = 1e-3
+    for _ in range(ITERATIONS):
+        objective.check_budget()
+        jacobian = torch.stack(
+            [(residual(x + STEP * unit * e) - now) / STEP for e in torch.eye(len(x)).double()], 1
+        )
+        normal = jacobian.T @ jacobian
+        held = CLOSENESS * float(now @ now)
+        tie = torch.diag(torch.cat([torch.zeros(m), torch.ones(len(x) - m)]).double()) * held
+        lifted = normal + tie + damping * torch.diag(normal.diagonal().clamp_min(1e-12))
+        step = torch.linalg.solve(lifted, -jacobian.T @ now - tie @ ((x - x0) / unit))
+        trial = x + unit * step
+        trial[:m] = trial[:m].clamp_min(0)
+        new = residual(trial)
+        if bool(new.isfinite().all()) and float(new.norm()) < float(now.norm()):
+            x, now, damping = trial, new, damping * 0.1
+        else:
+            damping *= 30
+    error = float(now.reshape(objective.transitions, -1).norm(dim=1).mean())
+    if not error < pick.error:
+        return
+    own = build(x)
+    coefficients = {k: v[list(pick.operators)] for k, v in dictionary.coefficients.items()}
+    words = tuple(f"refined from operator {i}" for i in pick.operators)
+    record.dictionary = dictionary.merge(OperatorDictionary(own.parts, coefficients, words))
+    first = len(dictionary)
+    refined = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
+    record.add(refined)
+    record.pick = refined
+    record.status += f"; codes refined from {pick.error:.3g} to {error:.3g}"
+
+
+def _locate(dictionary: OperatorDictionary, position: int) -> tuple[Part, int]:
+    """The part that holds an operator, and its place in it."""
+    for part in dictionary.parts:
+        if position < len(part):
+            return part, position
+        position -= len(part)
+    raise IndexError(position)

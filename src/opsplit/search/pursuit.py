@@ -1,0 +1,427 @@
+"""Pursuit: our search. Rates once, small algebra for all sets, real flows for the survivors.
+
+Along the observed frames every operator has a rate `f_i(u_t)`. A composition with strengths
+`s_i` explains the window if `u_b - u_a = sum_i s_i int_a^b f_i(u) dt` between all frames `a < b`;
+the integrals follow from the rates by quadrature. So sets of any size are scored by inner
+products of these integrals, without another call of an operator. The best of every size are
+then composed with real flows, and their strengths refined on the error that leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.search.beam import settle
+from opsplit.search.codes import refine_codes
+from opsplit.search.objective import Objective
+from opsplit.search.strategy import Record, Report, Strategy, Tried
+
+
+LEAP = 0.5
+"""A size is passed over if one more part leaves less than this share of what is unexplained."""
+
+
+@dataclass(frozen=True)
+class Pursuit(Strategy):
+    """Find operators and their strengths together.
+
+    Arguments:
+        max_parts: longest composition.
+        threshold: smallest relative improvement that justifies one more operator.
+        tolerance: a fitting error that needs no further parts, whatever they improve.
+        refine: `"none"` keeps all strengths at one, `"strengths"` fits them, `"codes"` also
+            moves the codes of the picked operators through the frozen decoder.
+        width: sets per length that are extended, chosen by algebra.
+        survivors: sets per length that are scored with real flows (None: all).
+        iterations: Levenberg-Marquardt steps on the survivors' strengths.
+        max_strength: largest strength; a strength is a longer flow, and learned flows are
+            trained on short ones.
+        strides: transitions over so many frames count together with single steps; 0 is the
+            whole window. Long ones show weak effects, and noise averages out over them.
+        screen_frames: only the last so many frames enter the algebra (None: all).
+    """
+
+    max_parts: int = 5
+    threshold: float = 0.05
+    tolerance: float = 2e-5
+    refine: Literal["none", "strengths", "codes"] = "strengths"
+    width: int = 32
+    survivors: int | None = 6
+    iterations: int = 2
+    max_strength: float = 4.0
+    strides: tuple[int, ...] = (1, 4, 0)
+    screen_frames: int | None = None
+    rerank: bool = field(default=True, kw_only=True)
+
+    name = "pursuit"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.refine not in ("none", "strengths", "codes"):
+            raise OpsplitError(
+                f"Unknown refine={self.refine!r}; choose from none, strengths and codes."
+            )
+        if not self.max_strength > 0:
+            raise OpsplitError(f"max_strength must be positive, got {self.max_strength}.")
+        if not self.strides or min(self.strides) < 0:
+            raise OpsplitError(f"strides count frames (0: the window), got {self.strides}.")
+        if self.screen_frames is not None and self.screen_frames < 2:
+            raise OpsplitError(f"screen_frames must be at least 2, got {self.screen_frames}.")
+
+    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
+        frames = min(self.screen_frames or objective.transitions + 1, objective.transitions + 1)
+        numbers = len(objective.dictionary) * frames * objective.windows[0, 0].numel()
+        # Rates in single and integrals in double precision, with room for one copy.
+        fit = int(objective.memory_mb * 2**20 / (16 * numbers))
+        while fit < 1 and frames > 2:
+            frames = max(2, frames // 2)
+            numbers = len(objective.dictionary) * frames * objective.windows[0, 0].numel()
+            fit = int(objective.memory_mb * 2**20 / (16 * numbers))
+        windows = torch.arange(len(objective), device=objective.device)
+        groups = windows.split(max(1, fit))
+        for i, group in enumerate(groups):
+            self._explore_group(objective, records, group, frames)
+            pick = records[int(group[0])].pick
+            report((i + 1) / len(groups), f"best {pick.error:.4g}" if pick else "")
+
+    def finish(self, objective: Objective, records: list[Record]) -> None:
+        if self.refine == "codes":
+            refine_codes(objective, records)
+
+    def _explore_group(
+        self, objective: Objective, records: list[Record], group: Tensor, frames: int
+    ) -> None:
+        rates = objective.rates(group, frames)
+        screens = {
+            w: Screen(objective, w, rates[:, i], self)
+            for i, w in enumerate(group.tolist())
+        }
+        del rates
+        longest = min(self.max_parts, len(objective.dictionary))
+        promising = {w: screen.singles(self) for w, screen in screens.items()}
+        for size in range(1, longest + 1):
+            last, ahead = size == longest, {}
+            brief: dict[int, Sets] = {}
+            if not last and self.survivors is not None:
+                ahead = {w: screens[w].extend(p, self) for w, p in promising.items()}
+                # Where algebra sees a large step ahead, one set of this size is enough.
+                for w, sets in ahead.items():
+                    if len(sets) and sets.left[0] < LEAP * promising[w].left[0]:
+                        brief[w] = promising[w].first(1)
+            full = {w: p.first(self.survivors) for w, p in promising.items() if w not in brief}
+            self._score(objective, records, screens, brief, 0)
+            self._score(objective, records, screens, full, self.iterations)
+            for w in list(promising):
+                record = records[w]
+                alike = [t for t in record.tried.values() if len(t.operators) == size]
+                leader = min(alike, key=lambda t: t.error)
+                done = settle(record, leader, size, longest, self.threshold)
+                if not done and leader.error < self.tolerance:
+                    record.status, done = f"{size} parts fit to {self.tolerance:g}", True
+                if not done and self.survivors is None:
+                    ahead[w] = screens[w].extend(promising[w].by_error(alike), self)
+                if not done and not len(ahead[w]):
+                    record.status, done = f"no operator improves on {size} parts", True
+                record.done = done
+                del promising[w]
+                if not done:
+                    promising[w] = ahead[w]
+            if not promising:
+                break
+        for w, screen in screens.items():
+            pick = records[w].pick
+            if pick is not None and self.refine != "none":
+                known = objective.dictionary.coefficients
+                found = screen.consensus(pick, known, self.max_strength)
+                records[w].identified, records[w].spread = found
+
+    def _score(
+        self,
+        objective: Objective,
+        records: list[Record],
+        screens: dict[int, Screen],
+        candidates: dict[int, Sets],
+        iterations: int,
+    ) -> None:
+        """Score candidates of one size with real flows and refine their strengths."""
+        if not candidates:
+            return
+        owners = [w for w, sets in candidates.items() for _ in range(len(sets))]
+        which = torch.tensor(owners, device=objective.device)
+        sets = torch.cat([s.members for s in candidates.values()])
+        strengths = torch.cat([s.strengths for s in candidates.values()])
+        refine = self.refine != "none"
+        rounds = iterations if refine else 0
+        strided = torch.full((len(sets),), math.inf, dtype=torch.float64, device=sets.device)
+        errors = torch.full_like(strided, math.inf)
+        gap = [torch.zeros(0)] * len(sets)
+        trial, damping = strengths.clone(), torch.full_like(errors, 1e-6)
+        live = torch.arange(len(sets), device=sets.device)
+        for iteration in range(1 + rounds):
+            for part in live.split(objective.chunk):
+                objective.check_budget() if objective.flows else None
+                home = which[part]
+                weight = trial[part] if refine else None
+                u = objective.step(sets[part], objective.states[home], weight)
+                found = objective.relative(u, home).mean(1).double()
+                for i, v, e in zip(part.tolist(), u, found.tolist(), strict=True):
+                    residual = screens[int(which[i])].residual(v)
+                    size = float(residual.norm())
+                    if math.isfinite(e) and size < strided[i] * (1 - 1e-9):
+                        strided[i], errors[i], strengths[i] = size, e, trial[i]
+                        gap[i] = residual
+                        damping[i] *= 0.1
+                    else:
+                        damping[i] *= 100
+                        if iteration == 0:
+                            errors[i] = e
+                    own = tuple(strengths[i].tolist()) if refine else None
+                    records[int(which[i])].add(Tried(tuple(sets[i].tolist()), e, own))
+            if iteration == rounds:
+                break
+            # Only the better half is worth more flows.
+            live = torch.cat(
+                [
+                    mine[errors[mine].argsort(stable=True)[: max(1, (len(mine) + 1) // 2)]]
+                    for mine in ((which == w).nonzero()[:, 0] for w in candidates)
+                ]
+            )
+            live = live[strided[live].isfinite()]
+            for i in live.tolist():
+                step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
+                trial[i] = (strengths[i] + step).clamp(0, self.max_strength)
+        for i in range(len(sets)):
+            own = tuple(strengths[i].tolist()) if refine else None
+            records[int(which[i])].add(Tried(tuple(sets[i].tolist()), float(errors[i]), own))
+
+
+class Screen:
+    """The algebra of one window: integrals of all operators and what they must add up to."""
+
+    def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
+        frames = rates.shape[1]
+        self.sizes = objective.sizes[window, 1 - frames :].double()
+        mix = stride_mixture(frames - 1, settings.strides, self.sizes)
+        weights = (mix @ integration_weights(frames).to(mix)) * objective.dt
+        n = len(rates)
+        self.bad = ~rates.flatten(1).isfinite().all(1)
+        rates = rates.masked_fill(self.bad.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
+        self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
+        self.mix, self.frames = mix, frames
+        self.targets = objective.targets[window, 1 - frames :]
+        change = (objective.windows[window, 1 - frames :] - objective.states[window, 1 - frames :])
+        self.change = (mix @ change.flatten(1).double()).flatten()
+        self.share = self.atoms @ self.change
+        self.squares = self.atoms.square().sum(1)
+        self.bad |= ~(self.squares > 0)
+        self.columns: dict[int, Tensor] = {}
+        self.n = n
+
+    def residual(self, predicted: Tensor) -> Tensor:
+        """What one-step predictions `(transitions, channel, *space)` leave, strides mixed in."""
+        left = self.targets - predicted[1 - self.frames :]
+        return (self.mix @ left.flatten(1).double()).flatten()
+
+    def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
+        """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
+        jacobian = self.atoms[members]
+        normal = jacobian @ jacobian.T
+        normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
+        found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
+        return found.nan_to_num(0.0)
+
+    def column(self, member: int) -> Tensor:
+        """Inner products of all operators with one."""
+        if member not in self.columns:
+            self.columns[member] = self.atoms @ self.atoms[member]
+        return self.columns[member]
+
+    def singles(self, settings: Pursuit) -> Sets:
+        """All operators by themselves."""
+        if settings.refine == "none":
+            s = torch.ones_like(self.share)
+        else:
+            s = (self.share / self.squares.clamp_min(1e-300)).clamp(0, settings.max_strength)
+        gain = 2 * s * self.share - s * s * self.squares
+        # Operators without any effect explain a window at rest as well as others do.
+        gain = torch.where(self.bad & ~self.bad.all(), -torch.inf, gain)
+        everyone = torch.arange(self.n, device=gain.device)
+        return self._best(everyone[:, None], s[:, None], gain, settings)
+
+    def extend(self, kept: Sets, settings: Pursuit) -> Sets:
+        """The most promising sets with one more operator."""
+        members, strengths, gains = [], [], []
+        extend = self._fixed if settings.refine == "none" else self._free
+        for held in kept.members[: settings.width].tolist():
+            s, gain = extend(held, settings.max_strength)
+            gain[held] = -torch.inf
+            gain[self.bad] = -torch.inf
+            if settings.survivors is None:
+                index = torch.arange(self.n, device=gain.device)
+            else:
+                index = gain.topk(min(self.n, settings.width)).indices
+            head = kept.members.new_tensor(held).expand(len(index), -1)
+            members.append(torch.cat([head, index[:, None]], 1))
+            strengths.append(s[index])
+            gains.append(gain[index])
+        return self._best(torch.cat(members), torch.cat(strengths), torch.cat(gains), settings)
+
+    def _free(self, members: list[int], most: float) -> tuple[Tensor, Tensor]:
+        """Best nonnegative strengths `(n, m)` and gains of adding every operator to a set.
+
+        A set whose best strengths are not all positive is no better than a smaller one.
+        """
+        columns = torch.stack([self.column(i) for i in members], 1)
+        own = columns[members]
+        scale = own.diagonal().sqrt()
+        inverse = torch.linalg.pinv(own / scale / scale[:, None], hermitian=True, rtol=1e-12)
+        inverse = inverse / scale / scale[:, None]
+        base = inverse @ self.share[members]
+        explained = columns @ inverse
+        left = self.squares - (explained * columns).sum(1)
+        fresh = left > 1e-9 * self.squares
+        new = (self.share - columns @ base) / torch.where(fresh, left, 1.0)
+        old = base - explained * new[:, None]
+        s = torch.cat([old, new[:, None]], 1)
+        gain = self.share[members] @ base + new * new * left
+        valid = fresh & (s > 0).all(1) & (s <= most).all(1)
+        return s, torch.where(valid, gain, -torch.inf)
+
+    def consensus(
+        self, pick: Tried, known: Mapping[str, np.ndarray], most: float
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Coefficients by all operators that could stand in for a part of the pick, and spread.
+
+        The coefficients of single operators are known only as well as the hypernetwork read
+        them. Many operators can play the same part with another strength: what they say on
+        average about the window is more reliable than what the one that fits best says.
+        """
+        names = list(known)
+        values = torch.as_tensor(np.stack([known[k] for k in names], 1) if names else np.zeros(0))
+        values = values.reshape(self.n, len(names)).to(self.atoms)
+        own = list(pick.operators)
+        strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(self.atoms)
+        total = strengths @ values[own]
+        moved, variance = torch.zeros_like(total), torch.zeros_like(total)
+        left = self.change - strengths @ self.atoms[own]
+        level = float(left @ left)
+        whole = float(self.change @ self.change)
+        for part, member in enumerate(own):
+            others = own[:part] + own[part + 1 :]
+            if others:
+                s, gain = self._free(others, most)
+            else:
+                s = (self.share / self.squares.clamp_min(1e-300))[:, None]
+                gain = self.share * s[:, 0]
+                gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
+            gain[others] = -torch.inf
+            gain[self.bad] = -torch.inf
+            # Stand-ins may leave up to three times as much, plus what no precision resolves.
+            good = (whole - gain <= 9 * level + 1e-10 * whole).nonzero()[:, 0]
+            if len(good) < 2 or member not in good.tolist():
+                continue
+            said = s[good, -1:] * values[good] + s[good, :-1] @ values[others]
+            weight = 1 / (whole - gain[good]).clamp_min(level / 9 + 1e-12 * whole)
+            weight = weight / weight.sum()
+            mean = weight @ said
+            moved += mean - total
+            variance += weight @ (said - mean) ** 2
+        found = dict(zip(names, (total + moved).tolist(), strict=True))
+        return found, dict(zip(names, variance.sqrt().tolist(), strict=True))
+
+    def _fixed(self, members: list[int], most: float) -> tuple[Tensor, Tensor]:
+        """Gains of adding every operator to a set, all strengths equal to one."""
+        columns = torch.stack([self.column(i) for i in members], 1)
+        inside = 2 * self.share[members].sum() - columns[members].sum()
+        gain = inside + 2 * self.share - self.squares - 2 * columns.sum(1)
+        return torch.ones(self.n, len(members) + 1).to(gain), gain
+
+    def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
+        """The best sets, each once."""
+        wanted = max(settings.width, settings.survivors or len(members))
+        order = torch.sort(gain, descending=True, stable=True).indices
+        values = gain[order].tolist()
+        rows: list[int] = []
+        seen: set[frozenset[int]] = set()
+        for i, own in enumerate(members[order].tolist()):
+            if values[i] == -math.inf or len(rows) == wanted:
+                break
+            key = frozenset(own)
+            if key not in seen:
+                seen.add(key)
+                rows.append(i)
+        chosen = order[rows]
+        left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
+        return Sets(members[chosen], strengths[chosen], left)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Sets of one size that algebra finds promising, best first."""
+
+    members: Tensor
+    """`(n, m)` positions in the dictionary."""
+    strengths: Tensor
+    """`(n, m)`"""
+    left: Tensor
+    """`(n,)` what the set does not explain."""
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def first(self, n: int | None) -> Sets:
+        return self if n is None else Sets(self.members[:n], self.strengths[:n], self.left[:n])
+
+    def by_error(self, scored: list[Tried]) -> Sets:
+        """In the order of real errors, all sets having been scored."""
+        error = {t.operators: t.error for t in scored}
+        errors = torch.tensor([error[tuple(m)] for m in self.members.tolist()])
+        # Sets that fit alike keep the order of the dictionary, as in beam search.
+        place = torch.sort(self.members[:, -1].cpu(), stable=True).indices
+        order = place[torch.sort(errors[place], stable=True).indices].to(self.members.device)
+        return Sets(self.members[order], self.strengths[order], self.left[order])
+
+
+def stride_mixture(transitions: int, strides: tuple[int, ...], sizes: Tensor) -> Tensor:
+    """A matrix over single steps whose products equal those over all strides together.
+
+    A transition over `r` frames is the sum of its `r` single steps. With one row per transition,
+    weighted by its size and number, only the Gram matrix of the rows matters: a square root of
+    it has as many rows as there are single steps.
+    """
+    rows = []
+    used = dict.fromkeys(min(r, transitions) if r else transitions for r in strides)
+    for r in used:
+        count = transitions - r + 1
+        for first in range(count):
+            row = sizes.new_zeros(transitions)
+            row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count * r))
+            rows.append(row)
+    stacked = torch.stack(rows)
+    mixed: Tensor = torch.linalg.qr(stacked, mode="r").R
+    return mixed
+
+
+def integration_weights(frames: int) -> Tensor:
+    """Weights `(frames - 1, frames)` of the integrals between neighbouring frames.
+
+    Each integrates the cubic through the four nearest frames (fewer if there are fewer).
+    """
+    weights = torch.zeros(frames - 1, frames, dtype=torch.float64)
+    points = min(4, frames)
+    powers = torch.arange(points, dtype=torch.float64)
+    for j in range(frames - 1):
+        first = max(0, min(j - 1, frames - points))
+        at = torch.arange(first, first + points, dtype=torch.float64) - j
+        weights[j, first : first + points] = torch.linalg.solve(
+            at[None] ** powers[:, None], 1 / (powers + 1)
+        )
+    return weights

@@ -1,0 +1,214 @@
+"""What all strategies share: budgets, the record of what was tried, re-ranking."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.search.objective import BudgetSpent, Objective
+from opsplit.search.result import Composition, Cost, SearchResult
+
+Report = Callable[[float, str], None]
+"""`report(share done, words)`: where a search says how far it is."""
+
+KEPT = 100
+"""Compositions in a result's ranking."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A composition that was scored on the whole window."""
+
+    operators: tuple[int, ...]
+    error: float
+    strengths: tuple[float, ...] | None = None
+    """None: all equal to one."""
+    free_run: float | None = None
+    """Error of the rollout from the first observed frame, if it was computed."""
+
+
+@dataclass
+class Record:
+    """What a search knows about one window."""
+
+    tried: dict[tuple[int, ...], Tried] = field(default_factory=dict)
+    pick: Tried | None = None
+    status: str = ""
+    done: bool = False
+    identified: dict[str, float] | None = None
+    """Coefficients by more evidence than the pick's own parts."""
+    spread: dict[str, float] | None = None
+    dictionary: OperatorDictionary | None = None
+    """The dictionary with operators that the search made itself."""
+
+    def add(self, one: Tried) -> None:
+        """Keep the better of two scores of the same list."""
+        before = self.tried.get(one.operators)
+        if before is None or one.error < before.error:
+            self.tried[one.operators] = one
+
+    def ranked(self) -> list[Tried]:
+        """Finite scores, best first; equal ones in the order of their discovery."""
+        finite = [t for t in self.tried.values() if math.isfinite(t.error)]
+        return sorted(finite, key=lambda t: t.error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(ABC):
+    """A way to look for the composition with the smallest fitting error.
+
+    Arguments:
+        max_seconds: stop after so much time and return the best so far.
+        max_evaluations: stop after so many evaluations of operators.
+        rerank: among the finalists, whose fitting errors are nearly the best, pick the one with
+            the smallest error of a free-running rollout over the window.
+        finalists: how many compositions are finalists.
+        slack: finalists fit at most this much worse than the best, as a share.
+    """
+
+    max_seconds: float | None = None
+    max_evaluations: int | None = None
+    rerank: bool = False
+    finalists: int = 8
+    slack: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("width", "max_parts", "trials", "finalists", "survivors"):
+            value = getattr(self, name, 1)
+            if value is not None and value < 1:
+                raise OpsplitError(f"{name} must be at least 1, got {value}.")
+        for name in ("max_seconds", "max_evaluations"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise OpsplitError(f"{name} must not be negative, got {value}.")
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
+        """Fill the records, one per window: what was tried, the pick and why it ended."""
+
+    def finish(self, objective: Objective, records: list[Record]) -> None:
+        """What a strategy does with its picks at the very end."""
+
+    def run(self, objective: Objective, report: Report | None = None) -> SearchResult:
+        """Search for one window."""
+        if len(objective) != 1:
+            raise OpsplitError(f"run takes one window, run_all takes {len(objective)}.")
+        return self.run_all(objective, report)[0]
+
+    def run_all(self, objective: Objective, report: Report | None = None) -> list[SearchResult]:
+        """Search for every window of the objective, in shared calls."""
+        records = [Record() for _ in range(len(objective))]
+        objective.limit(self.max_seconds, self.max_evaluations)
+        try:
+            self.explore(objective, records, report or (lambda share, words: None))
+            if self.rerank:
+                self._rerank(objective, records)
+            self.finish(objective, records)
+        except BudgetSpent as reason:
+            stop(records, str(reason))
+        except KeyboardInterrupt:
+            if not any(record.tried for record in records):
+                raise
+            stop(records, "interrupted")
+        cost = objective.cost()
+        return [self._result(objective, record, cost) for record in records]
+
+    def final(self, record: Record) -> list[Tried]:
+        """The pick's rivals: compositions that fit nearly as well, best first."""
+        ranked = record.ranked()
+        if not ranked or record.pick is None:
+            return ranked[:1]
+        # Compositions shorter than the pick were left behind for good reason; longer ones
+        # that did not earn their parts stay out too.
+        alike = [t for t in ranked if len(t.operators) == len(record.pick.operators)]
+        limit = (1 + self.slack) * record.pick.error + 1e-12
+        near = [t for t in alike if t.error <= limit][: self.finalists]
+        return near or [record.pick]
+
+    def _rerank(self, objective: Objective, records: list[Record]) -> None:
+        """Replace every pick by the finalist that runs freely best."""
+        rows = [(w, t) for w, r in enumerate(records) for t in self.final(r)]
+        by_size: dict[int, list[tuple[int, Tried]]] = {}
+        for w, t in rows:
+            by_size.setdefault(len(t.operators), []).append((w, t))
+        for group in by_size.values():
+            which = torch.tensor([w for w, _ in group], device=objective.device)
+            sets, strengths = as_tensors([t for _, t in group], objective)
+            errors = objective.free_run(sets, strengths, which).mean(1).tolist()
+            for (w, t), error in zip(group, errors, strict=True):
+                records[w].tried[t.operators] = Tried(t.operators, t.error, t.strengths, error)
+        for record in records:
+            final = [t for t in self.final(record) if t.free_run is not None]
+            if final:
+                record.pick = min(final, key=lambda t: (t.free_run, t.error))
+
+    def _result(self, objective: Objective, record: Record, cost: Cost) -> SearchResult:
+        ranked = record.ranked()
+        pick, status = record.pick, record.status
+        if pick is None:
+            # Nothing finite was seen: the first operator stands in, its error says so.
+            pick = ranked[0] if ranked else Tried((0,), math.inf)
+        if not math.isfinite(pick.error):
+            status += "; no operator of the dictionary gave a finite prediction"
+        shown = {t.operators: t for t in ranked[:KEPT]}
+        for t in ranked:
+            if not any(len(t.operators) == len(o) for o in shown):
+                shown[t.operators] = t
+        shown[pick.operators] = pick
+        final = [t.operators for t in self.final(record)]
+
+        def composition(t: Tried) -> Composition:
+            return Composition.of(
+                record.dictionary or objective.dictionary, t.operators, t.error, t.strengths, t.free_run
+            )
+
+        finalists = [composition(record.tried.get(o, pick)) for o in final] or [composition(pick)]
+        known = record.identified or dict(composition(pick).coefficients)
+        held = {o: composition(t) for o, t in sorted(shown.items(), key=lambda i: i[1].error)}
+        return SearchResult(
+            self.name,
+            held[pick.operators],
+            tuple(held.values()),
+            tuple(finalists),
+            status,
+            cost,
+            known,
+            record.spread or _deviation(finalists),
+            record.dictionary,
+        )
+
+
+def _deviation(finalists: list[Composition]) -> dict[str, float]:
+    """Standard deviation of every coefficient over compositions."""
+    return {
+        name: statistics.pstdev([float(c.coefficients[name]) for c in finalists])
+        for name in finalists[0].coefficients
+    }
+
+
+def stop(records: list[Record], reason: str) -> None:
+    """End the search of all windows that were not done; the best so far becomes the pick."""
+    for record in records:
+        if not record.done:
+            ranked = record.ranked()
+            record.pick = ranked[0] if ranked else None
+            record.status, record.done = reason, True
+
+
+def as_tensors(group: list[Tried], objective: Objective) -> tuple[Tensor, Tensor]:
+    """Positions and strengths `(n, m)` of compositions of one length."""
+    sets = torch.tensor([t.operators for t in group], device=objective.device)
+    strengths = [t.strengths or (1.0,) * len(t.operators) for t in group]
+    return sets, torch.tensor(strengths, dtype=torch.float64, device=objective.device)

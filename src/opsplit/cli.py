@@ -9,6 +9,7 @@ import tyro
 
 from opsplit._version import __version__
 from opsplit.commands.benchmark import Benchmark
+from opsplit.commands.calibrate import Calibrate
 from opsplit.commands.common import Common
 from opsplit.commands.demo import Demo
 from opsplit.commands.extract import Extract
@@ -26,6 +27,7 @@ Command = (
     | Annotated[Generate, tyro.conf.subcommand("generate")]
     | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
     | Annotated[Extract, tyro.conf.subcommand("extract")]
+    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Benchmark, tyro.conf.subcommand("benchmark")]
     | Annotated[Info, tyro.conf.subcommand("info")]
 )

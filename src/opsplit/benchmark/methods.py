@@ -14,11 +14,11 @@ from opsplit.errors import OpsplitError
 from opsplit.model import Model
 from opsplit.physics import Physics
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.search import Beam, Composition, Uniform
+from opsplit.search import Composition, Uniform, get_search
 from opsplit.search.result import Cost
 from opsplit.trajectories import Trajectories
 
-METHODS = ("persistence", "least-squares", "direct", "uniform", "beam")
+METHODS = ("persistence", "least-squares", "direct", "uniform", "beam", "pursuit")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def splitting(
         began = time.perf_counter()
         window = observed.data[0]
         chosen = model.read(window) if search == "direct" else dictionary
-        strategy = Uniform(seed=seed) if search == "uniform" else Beam()
+        name = "beam" if search == "direct" else search
+        strategy = Uniform(seed=seed) if name == "uniform" else get_search(name)
         splitter = OperatorSplitter(model, search=strategy, device=device)
         splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()
@@ -78,7 +79,7 @@ def splitting(
         found: Composition = splitter.composition_
         return Outcome(
             frames,
-            dict(found.coefficients),
+            splitter.coefficients_,
             found.fit_error,
             cost.evaluations,
             time.perf_counter() - began,

@@ -48,7 +48,7 @@ def cells(
         for family in [None] if method in WITHOUT_MODEL else families:
             count = n_unet if family == "unet" else n
             out += [Cell(physics, name, method, family, count) for name in chosen]
-    return sorted(out, key=lambda c: (c.family == "unet", c.method == "beam"))
+    return sorted(out, key=lambda c: (c.family == "unet", c.method in ("uniform", "beam")))
 
 
 def measure(

@@ -103,7 +103,7 @@ def summary(records: list[dict[str, Any]]) -> str:
         found = [held[method, family, c] for c in names if (method, family, c) in held]
         seconds = sum(r["seconds_per_trajectory"] for r in found) / len(found)
         label = f"{method}, {family}" if family else method
-        if method == "beam":
+        if method == "pursuit":
             label = f"**{label}**"
         lines.append(f"| {label} | {cells} | {seconds:.2f} | {_counts([r['n'] for r in found])} |")
     return "\n".join(lines)

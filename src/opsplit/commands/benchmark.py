@@ -25,7 +25,7 @@ class Benchmark(Common):
 
     physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
     """The benchmark."""
-    method: str = "persistence,least-squares,direct,uniform,beam"
+    method: str = "persistence,least-squares,direct,uniform,beam,pursuit"
     """Methods, separated by commas."""
     family: str | None = None
     """Families, separated by commas (default: spectral,unet, or that of --model)."""
@@ -58,7 +58,7 @@ class Benchmark(Common):
 
     def run(self) -> None:
         self.check()
-        from opsplit.benchmark.methods import check_methods
+        from opsplit.benchmark.methods import METHODS, check_methods
         from opsplit.benchmark.run import cells, measure
         from opsplit.benchmark.tables import insert_summary, markdown
         from opsplit.model import load_model
@@ -85,7 +85,7 @@ class Benchmark(Common):
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."
             )
-        order = {"persistence": 0, "least-squares": 1, "direct": 2, "uniform": 3, "beam": 4}
+        order = {name: i for i, name in enumerate(METHODS)}
         records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
         write_json(self.out / f"{self.physics}.json", records)
         title = self.physics.capitalize() + ": measured beside published"

@@ -160,7 +160,8 @@ class Identify(Fit):
         def words(r: dict[str, Any]) -> str:
             sure = r["coefficient_intervals"]
             values = "\n".join(
-                f"  {k} = {v:.5g}" + (f"  90 % in [{sure[k][0]:.5g}, {sure[k][1]:.5g}]" * (k in sure))
+                f"  {k} = {v:.5g}"
+                + (f"  90 % in [{sure[k][0]:.5g}, {sure[k][1]:.5g}]" * (k in sure))
                 for k, v in r["coefficients"].items()
             )
             return f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
     from opsplit.predict.rollout import Forecast
 
-COLOURS = {"persistence": "#999999", "direct": "#d55e00", "beam": "#0072b2", "uniform": "#e69f00"}
+COLOURS = {
+    "persistence": "#999999",
+    "direct": "#d55e00",
+    "uniform": "#e69f00",
+    "beam": "#56b4e9",
+    "pursuit": "#0072b2",
+}
 
 
 def _figure(width: float, height: float) -> Figure:

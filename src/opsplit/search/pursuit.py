@@ -100,10 +100,7 @@ class Pursuit(Strategy):
         self, objective: Objective, records: list[Record], group: Tensor, frames: int
     ) -> None:
         rates = objective.rates(group, frames)
-        screens = {
-            w: Screen(objective, w, rates[:, i], self)
-            for i, w in enumerate(group.tolist())
-        }
+        screens = {w: Screen(objective, w, rates[:, i], self) for i, w in enumerate(group.tolist())}
         del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
@@ -217,7 +214,7 @@ class Screen:
         self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
         self.mix, self.frames = mix, frames
         self.targets = objective.targets[window, 1 - frames :]
-        change = (objective.windows[window, 1 - frames :] - objective.states[window, 1 - frames :])
+        change = objective.windows[window, 1 - frames :] - objective.states[window, 1 - frames :]
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.share = self.atoms @ self.change
         self.squares = self.atoms.square().sum(1)

@@ -171,7 +171,11 @@ class Strategy(ABC):
 
         def composition(t: Tried) -> Composition:
             return Composition.of(
-                record.dictionary or objective.dictionary, t.operators, t.error, t.strengths, t.free_run
+                record.dictionary or objective.dictionary,
+                t.operators,
+                t.error,
+                t.strengths,
+                t.free_run,
             )
 
         finalists = [composition(record.tried.get(o, pick)) for o in final] or [composition(pick)]

@@ -1,0 +1,64 @@
+"""`opsplit calibrate`: make the intervals of a model mean what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from opsplit._files import origin
+from opsplit.commands.common import Common, model_files, once
+
+
+@dataclass(frozen=True)
+class Calibrate(Common):
+    """Measure a model's errors on fresh trajectories and keep the factors of its intervals.
+
+    Example: opsplit calibrate --model runs/ad --n 64
+    """
+
+    model: str = "advection-diffusion"
+    """A bundled name or a model directory; calibration.json goes into --out."""
+    family: Literal["spectral", "unet"] | None = None
+    """Which of the bundled models."""
+    strategy: Literal["pursuit", "beam", "uniform"] = "pursuit"
+    """The search whose spreads are calibrated."""
+    n: int = 64
+    """Trajectories of every test column."""
+    seed: int = 77
+    """Seed of the trajectories; tests use others."""
+    out: Path | None = Path("calibration")
+    """Folder for calibration.json: the model's own to put it into use."""
+
+    def run(self) -> None:
+        from opsplit.model import locate
+
+        once(self, self.work, self.words, model_files(locate(self.model, self.family)))
+
+    def work(self) -> dict[str, Any]:
+        from opsplit.benchmark.calibrate import calibrate
+        from opsplit.model import load_model
+        from opsplit.report.progress import Progress
+
+        assert self.out is not None
+        model = load_model(self.model, self.family)
+        with Progress("calibrate") as bar:
+            found = calibrate(
+                model, self.strategy, self.n, self.seed, origin(self.seed, self.device), bar
+            )
+        found.save(self.out)
+        return {
+            "trajectories": found.n,
+            "forecast_factor_90": found.forecast_factor(0.9),
+            "coefficient_factors_90": {
+                k: found.coefficient_factor(k, 0.9) for k in found.coefficients
+            },
+            "file": str(self.out / "calibration.json"),
+        }
+
+    def words(self, r: dict[str, Any]) -> str:
+        factors = ", ".join(f"{k} {v:.3g}" for k, v in r["coefficient_factors_90"].items())
+        return (
+            f"{r['trajectories']} trajectories; half width of a 90 % interval over its spread:\n"
+            f"  forecast {r['forecast_factor_90']:.3g}, {factors}\n{r['file']}"
+        )

@@ -16,7 +16,7 @@ from opsplit.search.result import Cost
 from opsplit.splitting import Flow, Scheme, lie, split_step, strang_finish, strang_prefix
 
 
-class BudgetSpent(Exception):
+class BudgetError(Exception):
     """A search ran into its limit of time or evaluations; the message says which."""
 
 
@@ -84,7 +84,7 @@ class Objective:
     # What a search may spend, and what it spent.
 
     def limit(self, seconds: float | None, evaluations: int | None) -> None:
-        """Let scoring raise `BudgetSpent` beyond these limits, counted from now."""
+        """Let scoring raise `BudgetError` beyond these limits, counted from now."""
         self.began = time.perf_counter()
         self.flows = self.evaluations = 0
         self.limit_seconds = math.inf if seconds is None else seconds
@@ -92,9 +92,9 @@ class Objective:
 
     def check_budget(self) -> None:
         if self.evaluations >= self.limit_evaluations:
-            raise BudgetSpent(f"stopped by max_evaluations={self.limit_evaluations:,}")
+            raise BudgetError(f"stopped by max_evaluations={self.limit_evaluations:,}")
         if time.perf_counter() - self.began >= self.limit_seconds:
-            raise BudgetSpent(f"stopped by max_seconds={self.limit_seconds:g}")
+            raise BudgetError(f"stopped by max_seconds={self.limit_seconds:g}")
 
     def cost(self) -> Cost:
         """What was spent since the search began."""

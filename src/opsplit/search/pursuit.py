@@ -24,7 +24,6 @@ from opsplit.search.codes import refine_codes
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Record, Report, Strategy, Tried
 
-
 LEAP = 0.5
 """A size is passed over if one more part leaves less than this share of what is unexplained."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
-from opsplit.search.objective import BudgetSpent, Objective
+from opsplit.search.objective import BudgetError, Objective
 from opsplit.search.result import Composition, Cost, SearchResult
 
 Report = Callable[[float, str], None]
@@ -99,7 +99,8 @@ class Strategy(ABC):
         """Fill the records, one per window: what was tried, the pick and why it ended."""
 
     def finish(self, objective: Objective, records: list[Record]) -> None:
-        """What a strategy does with its picks at the very end."""
+        """What a strategy does with its picks at the very end; nothing, if it does not say."""
+        return None
 
     def run(self, objective: Objective, report: Report | None = None) -> SearchResult:
         """Search for one window."""
@@ -116,7 +117,7 @@ class Strategy(ABC):
             if self.rerank:
                 self._rerank(objective, records)
             self.finish(objective, records)
-        except BudgetSpent as reason:
+        except BudgetError as reason:
             stop(records, str(reason))
         except KeyboardInterrupt:
             if not any(record.tried for record in records):

@@ -22,8 +22,8 @@ from opsplit.errors import OpsplitError
 FILE = "calibration.json"
 LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
 """Probabilities whose factors are kept."""
-SMALLEST = 2e-3
-"""Share of a coefficient below which no spread is believed."""
+SMALLEST = 1e-3
+"""No spread of a coefficient is believed below this, or below this share of its size."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def conformal_quantiles(scores: Tensor, n: int | None = None) -> tuple[float, ..
 
 def coefficient_scale(value: float, spread: float) -> float:
     """The spread of a coefficient, never believed below a small share of its size."""
-    return math.hypot(spread, SMALLEST * max(abs(value), 0.05))
+    return math.hypot(spread, SMALLEST * max(abs(value), 1.0))
 
 
 def forecast_deviation(

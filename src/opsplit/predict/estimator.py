@@ -15,6 +15,7 @@ from opsplit.errors import OpsplitError
 from opsplit.model import Model, load_model
 from opsplit.physics import PHYSICS
 from opsplit.predict.calibration import Calibration, coefficient_scale, forecast_deviation
+from opsplit.predict.denoise import denoise
 from opsplit.predict.identify import equation
 from opsplit.predict.rollout import Forecast, rollouts
 from opsplit.report.metrics import nrmse
@@ -35,6 +36,8 @@ class OperatorSplitter:
         scheme: `"lie"`, `"strang"` or `"fourth"`.
         refinement: splitting substeps per frame.
         window: only the last so many frames are fitted (None: all that are given).
+        denoise: take white noise out of the observed frames first; clean frames stay as they are.
+            None: for pursuit, not for the paper's searches.
         device: where to compute, such as `"cpu"` or `"cuda"`.
         memory_mb: limit of a search's working memory.
 
@@ -51,12 +54,13 @@ class OperatorSplitter:
         scheme: Scheme = "strang",
         refinement: int = 1,
         window: int | None = 16,
+        denoise: bool | None = None,
         device: str = "cpu",
         memory_mb: float = 256.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
-        self.device, self.memory_mb = device, memory_mb
+        self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     PARAMETERS = (
         "model",
@@ -65,6 +69,7 @@ class OperatorSplitter:
         "scheme",
         "refinement",
         "window",
+        "denoise",
         "device",
         "memory_mb",
     )
@@ -117,6 +122,9 @@ class OperatorSplitter:
         observed = self._read(u, dt, extent, model)
         frames = observed.data[0, -self.window :] if self.window else observed.data[0]
         work = frames.to(device=self.device, dtype=torch.float32)
+        noise = 0.0
+        if search.name == "pursuit" if self.denoise is None else self.denoise:
+            work, noise = denoise(work, observed.grid)
         unit = (float(work.std()) if config.rescale else 1.0) or 1.0
         objective = Objective(
             model.dictionary if dictionary is None else dictionary,
@@ -149,8 +157,33 @@ class OperatorSplitter:
             self._operators = result.dictionary.prepare(observed.grid, work)
         self._as_given, self._unit, self._dt = u, unit, dt
         self._frames = len(frames)
+        self.noise_ = noise
         self._last = work[-1] / unit
+        if noise:
+            self._last = self._carried(work / unit, noise / unit)
         return self
+
+    def _carried(self, frames: Tensor, noise: float) -> Tensor:
+        """The last frame from all of them: each carried to it by the composition found.
+
+        Every frame brings its own noise, and the model's error for as long as it is carried.
+        """
+        per_step = self.composition_.fit_error * float(frames.square().mean().sqrt())
+        count = len(frames)
+        carried = [per_step * (count - 1 - i) for i in range(count)]
+        weights = [1 / (noise**2 + error**2) for error in carried]
+        held = frames[0]
+        for i in range(count):
+            # A running weighted mean is carried on together with what it holds.
+            share = weights[i] / sum(weights[: i + 1])
+            held = held + share * (frames[i] - held)
+            if i < count - 1:
+                step = rollouts(
+                    self._operators, [self.composition_], held, [self._dt], self._dt,
+                    self.scheme, self.refinement,
+                )[0]  # fmt: skip
+                held = step.frames[0]
+        return held if bool(held.isfinite().all()) else frames[-1]
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""

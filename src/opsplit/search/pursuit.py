@@ -329,7 +329,8 @@ class Screen:
             weight = weight / weight.sum()
             mean = weight @ said
             moved += mean - total
-            variance += weight @ (said - mean) ** 2
+            # The uncertainty of a mean over as many as the weights amount to.
+            variance += weight @ (said - mean) ** 2 * weight.square().sum()
         found = dict(zip(names, (total + moved).tolist(), strict=True))
         return found, dict(zip(names, variance.sqrt().tolist(), strict=True))
 
@@ -399,7 +400,7 @@ def stride_mixture(transitions: int, strides: tuple[int, ...], sizes: Tensor) ->
         count = transitions - r + 1
         for first in range(count):
             row = sizes.new_zeros(transitions)
-            row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count * r))
+            row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count))
             rows.append(row)
     stacked = torch.stack(rows)
     mixed: Tensor = torch.linalg.qr(stacked, mode="r").R

@@ -99,7 +99,7 @@ class SearchResult:
     identified: Mapping[str, float] = field(default_factory=dict)
     """Coefficients of the observed dynamics, by all evidence that the strategy has."""
     spread: Mapping[str, float] = field(default_factory=dict)
-    """Standard deviation of each coefficient over explanations that fit nearly as well."""
+    """Uncertainty of each coefficient, from explanations that fit nearly as well."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself (`refine="codes"`)."""
 

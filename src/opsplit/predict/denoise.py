@@ -1,0 +1,54 @@
+"""Take measurement noise out of observed frames, and leave clean ones alone."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from opsplit.grid import Grid
+
+RAYLEIGH = 6 * (1 - math.pi / 4)
+"""Variance of the second difference of the size of complex white noise of unit power."""
+
+
+def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
+    """Power of white noise per mode and channel `(channel,)`, from `(time, channel, *modes)`.
+
+    Noise is what changes at random from frame to frame. In the upper third of the modes the
+    size of a mode is steady under transport and decays under diffusion; its second difference
+    in time is noise. The median over time lets a short transient pass.
+    """
+    high = torch.zeros(grid.shape, dtype=torch.bool, device=spectrum.device)
+    for axis, n in enumerate(grid.shape):
+        index = torch.fft.fftfreq(n, 1 / n, device=spectrum.device).abs()
+        shape = [1] * grid.ndim
+        shape[axis] = n
+        # The last mode of an even grid has no phase, so that transport changes its size.
+        high |= ((index > n / 3) & (index < n / 2)).reshape(shape)
+    size = spectrum.abs()[..., high]
+    bend = (size[2:] - 2 * size[1:-1] + size[:-2]).square().mean(-1)
+    return bend.median(0).values / RAYLEIGH
+
+
+def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
+    """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation.
+
+    A Wiener filter in space: every mode keeps the share of its power that is not noise. Without
+    noise that is all of it. Walls and fewer than four frames are left as they are.
+    """
+    if not grid.periodic or len(window) < 4 or min(grid.shape) < 8:
+        return window, 0.0
+    axes = tuple(range(2, window.ndim))
+    spectrum = torch.fft.fftn(window, dim=axes)
+    noise = noise_power(spectrum, grid)
+    power = spectrum.abs().square().mean(0)
+    floor = noise.reshape(-1, *[1] * grid.ndim)
+    gain = torch.where(power > 2 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
+    clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
+    deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
+    # Rounding is no noise.
+    if deviation < 1e-6 * float(window.std()):
+        return window, 0.0
+    return clean, deviation

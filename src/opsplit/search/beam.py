@@ -122,7 +122,7 @@ class Beam(Strategy):
         sums = objective.states.new_zeros(len(row))
         limit = torch.full((len(objective),), math.inf, device=row.device, dtype=sums.dtype)
         left, seen = everyone, 0
-        for end in dict.fromkeys((*range(2, min(4, total)), *range(5, total, 2), total)):
+        for end in dict.fromkeys((*range(1, min(4, total)), *range(5, total, 2), total)):
             # Errors are never negative, so a partial sum bounds the whole from below.
             sums[left] += errors(left, order[seen:end]).sum(1)
             seen = end

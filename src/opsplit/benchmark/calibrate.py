@@ -82,14 +82,19 @@ def calibrate(
 
 
 def coverage(
-    model: Model, search: str | Strategy, n: int, seed: int, level: float = 0.9
+    model: Model,
+    search: str | Strategy,
+    n: int,
+    seed: int,
+    level: float = 0.9,
+    bar: Progress | None = None,
 ) -> dict[str, dict[str, float]]:
     """Share of points and coefficients inside the intervals of a level, by column and in all."""
     calibration = model.calibration
     if calibration is None:
         raise OpsplitError("The model is not calibrated; run `opsplit calibrate` first.")
     held: dict[str, dict[str, list[float]]] = {}
-    for seen in scores(model, search, n, seed):
+    for seen in scores(model, search, n, seed, bar):
         inside = (seen.forecast <= calibration.forecast_factor(level)).double().mean()
         row = {"forecast": float(inside)}
         for k, score in seen.coefficients.items():

@@ -31,7 +31,7 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
         if record is None:
             return ""
         spread = record["standard_error"]
-        return f"{record['nrmse']:.4f}" + (f" ± {spread:.4f}" if spread is not None else "")
+        return _number(record["nrmse"]) + (f" ± {_number(spread)}" if spread is not None else "")
 
     lines = [
         f"# {title}",
@@ -71,13 +71,18 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
     lines += [rule(14)]
     for r in records:
         lines.append(line([
-            r["method"], r["family"] or "", r["column"], str(r["n"]), f"{r['median']:.4f}",
-            f"{r['largest']:.4f}", _or_blank(r["fit_error"], ".5f"),
+            r["method"], r["family"] or "", r["column"], str(r["n"]), _number(r["median"]),
+            _number(r["largest"]), _or_blank(r["fit_error"], ".2g"),
             f"{r['seconds_per_trajectory']:.3f}", f"{r['operator_evaluations']:,.0f}",
             _or_blank(r["training_minutes"], ".0f"), f"`{r['command']}`", str(r["seed"]),
             r["commit"], r["hardware"],
         ]))  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """Four decimals; five where four would hide the number."""
+    return f"{value:.4f}" if value == 0 or value >= 0.00095 else f"{value:.5f}"
 
 
 BEGIN, END = "<!-- results", "<!-- end of results -->"
@@ -97,7 +102,7 @@ def summary(records: list[dict[str, Any]]) -> str:
     ]
     for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
         cells = " | ".join(
-            f"{held[method, family, c]['nrmse']:.4f}" if (method, family, c) in held else ""
+            _number(held[method, family, c]["nrmse"]) if (method, family, c) in held else ""
             for c in names
         )
         found = [held[method, family, c] for c in names if (method, family, c) in held]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ class Calibrate(Common):
     strategy: Literal["pursuit", "beam", "uniform"] = "pursuit"
     """The search whose spreads are calibrated."""
     n: int = 64
-    """Trajectories of every test column."""
+    """Trajectories of every test column, and as many again to measure the coverage."""
     seed: int = 77
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
@@ -36,7 +36,7 @@ class Calibrate(Common):
         once(self, self.work, self.words, model_files(locate(self.model, self.family)))
 
     def work(self) -> dict[str, Any]:
-        from opsplit.benchmark.calibrate import calibrate
+        from opsplit.benchmark.calibrate import calibrate, coverage
         from opsplit.model import load_model
         from opsplit.report.progress import Progress
 
@@ -46,9 +46,13 @@ class Calibrate(Common):
             found = calibrate(
                 model, self.strategy, self.n, self.seed, origin(self.seed, self.device), bar
             )
-        found.save(self.out)
+        with Progress("coverage") as bar:
+            tested = replace(model, calibration=found)
+            covered = coverage(tested, self.strategy, self.n, self.seed + 1, bar=bar)
+        replace(found, coverage=covered).save(self.out)
         return {
             "trajectories": found.n,
+            "coverage_90": covered,
             "forecast_factor_90": found.forecast_factor(0.9),
             "coefficient_factors_90": {
                 k: found.coefficient_factor(k, 0.9) for k in found.coefficients
@@ -58,7 +62,12 @@ class Calibrate(Common):
 
     def words(self, r: dict[str, Any]) -> str:
         factors = ", ".join(f"{k} {v:.3g}" for k, v in r["coefficient_factors_90"].items())
+        covered = "\n".join(
+            f"  {column:>5}  " + ", ".join(f"{k} {v:.1%}" for k, v in row.items())
+            for column, row in r["coverage_90"].items()
+        )
         return (
             f"{r['trajectories']} trajectories; half width of a 90 % interval over its spread:\n"
-            f"  forecast {r['forecast_factor_90']:.3g}, {factors}\n{r['file']}"
+            f"  forecast {r['forecast_factor_90']:.3g}, {factors}\n"
+            f"share of as many fresh trajectories inside:\n{covered}\n{r['file']}"
         )

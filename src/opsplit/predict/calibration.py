@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Calibration:
     coefficients: Mapping[str, tuple[float, ...]]
     origin: Mapping[str, Any]
     """Command, seed, commit and hardware."""
+    coverage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Share of fresh test points and coefficients inside 90 % intervals, by column and in all."""
 
     def forecast_factor(self, level: float) -> float:
         """Half width of a forecast's band over its deviation."""
@@ -67,6 +69,7 @@ class Calibration:
                 _factors(raw["forecast"]),
                 {str(k): _factors(v) for k, v in raw["coefficients"].items()},
                 dict(raw["origin"]),
+                {str(c): dict(row) for c, row in raw.get("coverage", {}).items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError) as reason:
             raise OpsplitError(

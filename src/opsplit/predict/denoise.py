@@ -35,8 +35,9 @@ def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
 def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
     """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation.
 
-    A Wiener filter in space: every mode keeps the share of its power that is not noise. Without
-    noise that is all of it. Walls and fewer than four frames are left as they are.
+    A Wiener filter in space: every mode keeps the share of its power that is not noise, and modes
+    that are mostly noise go, since derivatives would blow them up. Without noise that is all of
+    it. Walls and fewer than four frames are left as they are.
     """
     if not grid.periodic or len(window) < 4 or min(grid.shape) < 8:
         return window, 0.0
@@ -45,7 +46,7 @@ def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
     noise = noise_power(spectrum, grid)
     power = spectrum.abs().square().mean(0)
     floor = noise.reshape(-1, *[1] * grid.ndim)
-    gain = torch.where(power > 2 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
+    gain = torch.where(power > 4 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
     clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
     deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
     # Rounding is no noise.

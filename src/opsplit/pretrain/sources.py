@@ -111,7 +111,7 @@ class FreshSource:
         n, dims = len(states), tuple(range(1, states.ndim))
         draws = torch.rand(2, n, *[1] * len(dims), generator=generator, dtype=torch.float64)
         white = torch.randn(states.shape, generator=generator, dtype=torch.float64)
-        size = 10 ** (-4 + 2.5 * draws[1]) * (draws[0] < share)
+        size = 10 ** (-3 + 2 * draws[1]) * (draws[0] < share)
         return states + size * states.std(dims, correction=0, keepdim=True) * white
 
     def _warm_up(self, fields: Tensor, share: float, generator: torch.Generator) -> Tensor:

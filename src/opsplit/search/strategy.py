@@ -131,9 +131,8 @@ class Strategy(ABC):
         ranked = record.ranked()
         if not ranked or record.pick is None:
             return ranked[:1]
-        # Compositions shorter than the pick were left behind for good reason; longer ones
-        # that did not earn their parts stay out too.
-        alike = [t for t in ranked if len(t.operators) == len(record.pick.operators)]
+        # Longer compositions than the pick did not earn their parts and stay out.
+        alike = [t for t in ranked if len(t.operators) <= len(record.pick.operators)]
         limit = (1 + self.slack) * record.pick.error + 1e-12
         near = [t for t in alike if t.error <= limit][: self.finalists]
         return near or [record.pick]

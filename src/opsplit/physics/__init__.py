@@ -5,8 +5,11 @@ from __future__ import annotations
 from opsplit.errors import OpsplitError
 from opsplit.physics.advection_diffusion import AdvectionDiffusion
 from opsplit.physics.base import Physics
+from opsplit.physics.combined import Combined
 
-PHYSICS: dict[str, type[Physics]] = {AdvectionDiffusion.name: AdvectionDiffusion}
+PHYSICS: dict[str, type[Physics]] = {
+    equation.name: equation for equation in (AdvectionDiffusion, Combined)
+}
 
 
 def get_physics(name: str) -> Physics:
@@ -16,4 +19,4 @@ def get_physics(name: str) -> Physics:
     return PHYSICS[name]()
 
 
-__all__ = ["PHYSICS", "AdvectionDiffusion", "Physics", "get_physics"]
+__all__ = ["PHYSICS", "AdvectionDiffusion", "Combined", "Physics", "get_physics"]

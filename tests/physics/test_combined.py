@@ -35,7 +35,9 @@ def test_linear_waves_decay_and_turn_exactly(
     beta: float, gamma: float, mode: int, time: float
 ) -> None:
     k = 2 * math.pi * mode / 16
-    found = PHYSICS.solve(sine(mode), numbers((0, beta, gamma)), torch.tensor([time], dtype=torch.float64))
+    found = PHYSICS.solve(
+        sine(mode), numbers((0, beta, gamma)), torch.tensor([time], dtype=torch.float64)
+    )
     wave = math.exp(-beta * k**2 * time) * torch.sin(k * line() + gamma * k**3 * time)
     torch.testing.assert_close(found[0, 0, 0], wave, rtol=0, atol=1e-10)
 
@@ -64,7 +66,9 @@ def test_a_smooth_wave_follows_its_characteristics_with_high_order() -> None:
         physics = Combined(Grid((points,), (16.0,)))
         u = 0.5 * sine(1, points)
         time = 1.0
-        found = physics.solve(u, numbers((0.5, 0, 0)), torch.tensor([time], dtype=torch.float64))[0, 0, 0]
+        found = physics.solve(u, numbers((0.5, 0, 0)), torch.tensor([time], dtype=torch.float64))[
+            0, 0, 0
+        ]
         x = line(points)
         foot = x.clone()
         for _ in range(100):

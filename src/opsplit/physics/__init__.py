@@ -6,9 +6,11 @@ from opsplit.errors import OpsplitError
 from opsplit.physics.advection_diffusion import AdvectionDiffusion
 from opsplit.physics.base import Physics
 from opsplit.physics.combined import Combined
+from opsplit.physics.gray_scott import GrayScott
+from opsplit.physics.navier_stokes import NavierStokes
 
 PHYSICS: dict[str, type[Physics]] = {
-    equation.name: equation for equation in (AdvectionDiffusion, Combined)
+    equation.name: equation for equation in (AdvectionDiffusion, Combined, GrayScott, NavierStokes)
 }
 
 
@@ -19,4 +21,12 @@ def get_physics(name: str) -> Physics:
     return PHYSICS[name]()
 
 
-__all__ = ["PHYSICS", "AdvectionDiffusion", "Combined", "Physics", "get_physics"]
+__all__ = [
+    "PHYSICS",
+    "AdvectionDiffusion",
+    "Combined",
+    "GrayScott",
+    "NavierStokes",
+    "Physics",
+    "get_physics",
+]

@@ -67,6 +67,8 @@ def calibrate(
     bar: Progress | None = None,
 ) -> Calibration:
     """Factors of all levels from `n` trajectories of every test column."""
+    if n < 1:
+        raise OpsplitError("A calibration needs at least one trajectory.")
     strategy = get_search(search)
     seen = list(scores(model, strategy, n, seed, bar))
     if not seen:

@@ -140,7 +140,7 @@ class UserFunction(OperatorFamily):
         if self.step is not None:
             out = self._alike(flat, self.step(flat, each))
         else:
-            out = rk4(self._rate, flat, each, self._steps(longest(h)))
+            out = rk4(self._rate, flat, each, self._steps(longest(duration)))
         return out.unflatten(0, u.shape[:2])
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:

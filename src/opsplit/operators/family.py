@@ -113,7 +113,10 @@ def count_flops(family: OperatorFamily, prepared: Prepared) -> int:
 
     ffts = {torch.ops.aten._fft_r2c: fft, torch.ops.aten._fft_c2r: fft}
     one = prepared.take(torch.zeros(1, dtype=torch.long, device=prepared.device))
-    state = torch.zeros(1, 1, family.channels, *prepared.grid.shape, device=prepared.device)
+    kind = next(iter(prepared.tensors.values())).dtype.to_real()
+    state = torch.zeros(
+        1, 1, family.channels, *prepared.grid.shape, device=prepared.device, dtype=kind
+    )
     with FlopCounterMode(display=False, custom_mapping=ffts) as counter, torch.no_grad():
         family.rate(one, state)
     return counter.get_total_flops()

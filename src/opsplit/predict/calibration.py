@@ -94,6 +94,8 @@ def interpolate(factors: Sequence[float], level: float) -> float:
     place = (level - LEVELS[0]) / (LEVELS[-1] - LEVELS[0]) * (len(LEVELS) - 1)
     below = min(int(place + 1e-9), len(LEVELS) - 2)
     share = place - below
+    if share < 1e-9 or share > 1 - 1e-9:
+        return factors[below + round(share)]
     return factors[below] * (1 - share) + factors[below + 1] * share
 
 

@@ -16,7 +16,7 @@ CLOSENESS = 1e-3
 """How much a code's distance from where it was counts against the fit, as a share."""
 
 
-def refine_codes(objective: Objective, records: list[Record]) -> None:
+def refine_codes(objective: Objective, records: list[Record], most: float) -> None:
     """Improve every pick by Levenberg-Marquardt over codes and strengths; weights stay.
 
     A refined operator is new, so it joins a dictionary of its own window. It keeps the
@@ -24,10 +24,10 @@ def refine_codes(objective: Objective, records: list[Record]) -> None:
     """
     for window, record in enumerate(records):
         if record.pick is not None:
-            _refine(objective, window, record)
+            _refine(objective, window, record, most)
 
 
-def _refine(objective: Objective, window: int, record: Record) -> None:
+def _refine(objective: Objective, window: int, record: Record, most: float) -> None:
     pick = record.pick
     assert pick is not None
     dictionary, grid = objective.dictionary, objective.grid
@@ -70,7 +70,7 @@ def _refine(objective: Objective, window: int, record: Record) -> None:
         lifted = normal + tie + damping * torch.diag(normal.diagonal().clamp_min(1e-12))
         step = torch.linalg.solve(lifted, -jacobian.T @ now - tie @ ((x - x0) / unit))
         trial = x + unit * step
-        trial[:m] = trial[:m].clamp_min(0)
+        trial[:m] = trial[:m].clamp(0, most)
         new = residual(trial)
         if bool(new.isfinite().all()) and float(new.norm()) < float(now.norm()):
             x, now, damping = trial, new, damping * 0.1
@@ -87,6 +87,7 @@ def _refine(objective: Objective, window: int, record: Record) -> None:
     refined = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
     record.add(refined)
     record.pick = refined
+    record.finalists = [refined, *(record.finalists or [])]
     record.status += f"; codes refined from {pick.error:.3g} to {error:.3g}"
 
 

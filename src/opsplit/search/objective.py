@@ -90,6 +90,9 @@ class Objective:
         self.limit_seconds = math.inf if seconds is None else seconds
         self.limit_evaluations = math.inf if evaluations is None else evaluations
 
+    def forget_limits(self) -> None:
+        self.limit_seconds = self.limit_evaluations = math.inf
+
     def check_budget(self) -> None:
         if self.evaluations >= self.limit_evaluations:
             raise BudgetError(f"stopped by max_evaluations={self.limit_evaluations:,}")

@@ -87,16 +87,23 @@ class Pursuit(Strategy):
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))
         for i, group in enumerate(groups):
-            self._explore_group(objective, records, group, frames)
-            pick = records[int(group[0])].pick
-            report((i + 1) / len(groups), f"best {pick.error:.4g}" if pick else "")
+
+            def part(share: float, words: str, before: int = i) -> None:
+                report((before + share) / len(groups), words)
+
+            self._explore_group(objective, records, group, frames, part)
 
     def finish(self, objective: Objective, records: list[Record]) -> None:
         if self.refine == "codes":
-            refine_codes(objective, records)
+            refine_codes(objective, records, self.max_strength)
 
     def _explore_group(
-        self, objective: Objective, records: list[Record], group: Tensor, frames: int
+        self,
+        objective: Objective,
+        records: list[Record],
+        group: Tensor,
+        frames: int,
+        report: Report,
     ) -> None:
         rates = objective.rates(group, frames)
         screens = {w: Screen(objective, w, rates[:, i], self) for i, w in enumerate(group.tolist())}
@@ -120,6 +127,8 @@ class Pursuit(Strategy):
                 alike = [t for t in record.tried.values() if len(t.operators) == size]
                 leader = min(alike, key=lambda t: t.error)
                 done = settle(record, leader, size, longest, self.threshold)
+                # Two mechanisms may cancel until a third is there: a leap ahead outvotes the stop.
+                done = done and w not in brief
                 if not done and leader.error < self.tolerance:
                     record.status, done = f"{size} parts fit to {self.tolerance:g}", True
                 if not done and self.survivors is None:
@@ -130,6 +139,8 @@ class Pursuit(Strategy):
                 del promising[w]
                 if not done:
                     promising[w] = ahead[w]
+            first = records[int(group[0])].pick
+            report(size / longest, f"best {first.error:.4g}" if first else "")
             if not promising:
                 break
         for w, screen in screens.items():
@@ -179,7 +190,7 @@ class Pursuit(Strategy):
                         damping[i] *= 100
                         if iteration == 0:
                             errors[i] = e
-                    own = tuple(strengths[i].tolist()) if refine else None
+                    own = tuple(trial[i].tolist()) if refine else None
                     records[int(which[i])].add(Tried(tuple(sets[i].tolist()), e, own))
             if iteration == rounds:
                 break
@@ -191,6 +202,8 @@ class Pursuit(Strategy):
                 ]
             )
             live = live[strided[live].isfinite()]
+            if not len(live):
+                break
             for i in live.tolist():
                 step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
                 trial[i] = (strengths[i] + step).clamp(0, self.max_strength)
@@ -217,7 +230,10 @@ class Screen:
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.share = self.atoms @ self.change
         self.squares = self.atoms.square().sum(1)
-        self.bad |= ~(self.squares > 0)
+        self.bad |= ~self.squares.isfinite()
+        if settings.refine != "none":
+            # No strength makes an operator without effect useful.
+            self.bad |= self.squares == 0
         self.columns: dict[int, Tensor] = {}
         self.n = n
 
@@ -344,18 +360,14 @@ class Screen:
     def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
         """The best sets, each once."""
         wanted = max(settings.width, settings.survivors or len(members))
-        order = torch.sort(gain, descending=True, stable=True).indices
-        values = gain[order].tolist()
-        rows: list[int] = []
-        seen: set[frozenset[int]] = set()
-        for i, own in enumerate(members[order].tolist()):
-            if values[i] == -math.inf or len(rows) == wanted:
-                break
-            key = frozenset(own)
-            if key not in seen:
-                seen.add(key)
-                rows.append(i)
-        chosen = order[rows]
+        # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
+        first: dict[frozenset[int], int] = {}
+        for i, (own, value) in enumerate(zip(members.tolist(), gain.tolist(), strict=True)):
+            if value > -math.inf:
+                first.setdefault(frozenset(own), i)
+        rows = torch.tensor(list(first.values()), dtype=torch.long, device=gain.device)
+        order = torch.sort(gain[rows], descending=True, stable=True).indices
+        chosen = rows[order[:wanted]]
         left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
         return Sets(members[chosen], strengths[chosen], left)
 

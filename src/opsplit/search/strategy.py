@@ -46,6 +46,8 @@ class Record:
     identified: dict[str, float] | None = None
     """Coefficients by more evidence than the pick's own parts."""
     spread: dict[str, float] | None = None
+    finalists: list[Tried] | None = None
+    """Those that ran freely over the window, once they did."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself."""
 
@@ -123,6 +125,8 @@ class Strategy(ABC):
             if not any(record.tried for record in records):
                 raise
             stop(records, "interrupted")
+        finally:
+            objective.forget_limits()
         cost = objective.cost()
         return [self._result(objective, record, cost) for record in records]
 
@@ -153,6 +157,7 @@ class Strategy(ABC):
             final = [t for t in self.final(record) if t.free_run is not None]
             if final:
                 record.pick = min(final, key=lambda t: (t.free_run, t.error))
+                record.finalists = final
 
     def _result(self, objective: Objective, record: Record, cost: Cost) -> SearchResult:
         ranked = record.ranked()
@@ -160,14 +165,14 @@ class Strategy(ABC):
         if pick is None:
             # Nothing finite was seen: the first operator stands in, its error says so.
             pick = ranked[0] if ranked else Tried((0,), math.inf)
-        if not math.isfinite(pick.error):
+        if (record.tried or record.pick) and not math.isfinite(pick.error):
             status += "; no operator of the dictionary gave a finite prediction"
         shown = {t.operators: t for t in ranked[:KEPT]}
         for t in ranked:
             if not any(len(t.operators) == len(o) for o in shown):
                 shown[t.operators] = t
         shown[pick.operators] = pick
-        final = [t.operators for t in self.final(record)]
+        final = [t.operators for t in record.finalists or self.final(record)]
 
         def composition(t: Tried) -> Composition:
             return Composition.of(
@@ -205,7 +210,9 @@ def _deviation(finalists: list[Composition]) -> dict[str, float]:
 def stop(records: list[Record], reason: str) -> None:
     """End the search of all windows that were not done; the best so far becomes the pick."""
     for record in records:
-        if not record.done:
+        if record.done:
+            record.status += f"; then {reason}"
+        else:
             ranked = record.ranked()
             record.pick = ranked[0] if ranked else None
             record.status, record.done = reason, True

@@ -1,0 +1,408 @@
+"""Intervals hold what they promise: quantiles, files, bands, and the words for the missing ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from opsplit.benchmark import calibrate as benchmark
+from opsplit.benchmark.calibrate import calibrate, coverage
+from opsplit.benchmark.tasks import columns
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.model import Model
+from opsplit.predict.calibration import (
+    FILE,
+    LEVELS,
+    Calibration,
+    coefficient_scale,
+    conformal_quantiles,
+    forecast_deviation,
+    interpolate,
+)
+from opsplit.predict.estimator import OperatorSplitter
+from opsplit.predict.identify import equation
+from opsplit.search import Beam, Pursuit
+
+Observe = Callable[..., tuple[Tensor, Grid, float]]
+Exact = Callable[..., OperatorDictionary]
+QUICK = Pursuit(max_parts=2, survivors=3)
+KNOWN = Calibration(
+    "pursuit",
+    64,
+    tuple(2 * x for x in LEVELS),
+    {"c": tuple(3 * x for x in LEVELS), "D": LEVELS},
+    {"command": "opsplit calibrate", "seed": 1},
+)
+
+
+@pytest.fixture(scope="module")
+def frames(observe: Observe) -> np.ndarray:
+    """A window and what follows, `(time, x)`, float64."""
+    return observe(c=0.5, D=0.3, frames=13, points=64)[0][:, 0].numpy()
+
+
+@pytest.fixture(scope="module")
+def calibrated(tiny_model: Model) -> Model:
+    return replace(tiny_model, calibration=KNOWN)
+
+
+@pytest.fixture(scope="module")
+def fitted(calibrated: Model, frames: np.ndarray) -> OperatorSplitter:
+    return OperatorSplitter(calibrated, QUICK).fit(frames[:8], 10 / 99)
+
+
+# Quantiles
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_conformal_intervals_cover_at_their_level(seed: int) -> None:
+    """Normal errors whose size varies a hundredfold, the size being known as the spread."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def scores() -> Tensor:
+        spread = 10 ** (2 * torch.rand(2000, generator=generator) - 1)
+        error = spread * torch.randn(2000, generator=generator)
+        return error.abs() / spread
+
+    factors, fresh = conformal_quantiles(scores()), scores()
+    for level in (0.5, 0.8, 0.9, 0.95):
+        covered = float((fresh <= interpolate(factors, level)).double().mean())
+        assert covered == pytest.approx(level, abs=0.03)
+    # The factors are those of the normal distribution.
+    assert interpolate(factors, 0.9) == pytest.approx(1.645, abs=0.12)
+
+
+@given(n=st.integers(1, 300), level=st.sampled_from(LEVELS))
+def test_the_quantile_of_n_scores_has_rank_n_plus_one_times_the_level(n: int, level: float) -> None:
+    scores = 1.0 + torch.randperm(n, generator=torch.Generator().manual_seed(n))
+    rank = min(n, math.ceil(round((n + 1) * level, 9)))
+    assert conformal_quantiles(scores)[LEVELS.index(level)] == rank
+
+
+@given(n=st.integers(2, 40), points=st.integers(1, 9), level=st.sampled_from(LEVELS))
+def test_points_of_one_trajectory_do_not_count_as_many(n: int, points: int, level: float) -> None:
+    """With all scores of a trajectory alike, its points are one score."""
+    scores = torch.randn(n, generator=torch.Generator().manual_seed(n)).abs()
+    place = LEVELS.index(level)
+    many = conformal_quantiles(scores[:, None].expand(n, points), n)
+    assert many[place] == pytest.approx(conformal_quantiles(scores)[place])
+
+
+@given(scores=st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_higher_levels_have_larger_factors(scores: list[float]) -> None:
+    factors = conformal_quantiles(torch.tensor(scores, dtype=torch.float64))
+    assert len(factors) == len(LEVELS)
+    assert list(factors) == sorted(factors)
+    assert set(factors) <= set(torch.tensor(scores, dtype=torch.float64).tolist())
+
+
+@given(
+    factors=st.lists(st.floats(0, 100), min_size=99, max_size=99).map(sorted),
+    levels=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)).map(sorted),
+)
+def test_factors_between_levels_are_monotone(factors: list[float], levels: list[float]) -> None:
+    low, high = (interpolate(factors, level) for level in levels)
+    assert low <= high + 1e-9
+    assert factors[0] <= low + 1e-9 and high <= factors[-1] + 1e-9
+
+
+def test_factors_at_kept_levels_are_the_kept_ones() -> None:
+    factors = [x**2 for x in LEVELS]
+    assert [interpolate(factors, x) for x in LEVELS] == pytest.approx(factors, rel=1e-9)
+    assert interpolate(factors, 0.905) == pytest.approx((0.9**2 + 0.91**2) / 2)
+
+
+def test_an_infinite_factor_does_not_spoil_the_levels_beside_it() -> None:
+    """A forecast that diverged in one trajectory of many."""
+    factors = [*LEVELS[:90], *[math.inf] * 9]
+    assert interpolate(factors, 0.89) == pytest.approx(0.89)
+    assert interpolate(factors, 0.9) == pytest.approx(0.9)
+    assert interpolate(factors, 0.95) == math.inf
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 90.0, math.nan])
+def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
+    with pytest.raises(OpsplitError, match=r"a probability from 0.01 to 0.99, got"):
+        interpolate(LEVELS, level)
+
+
+# Scales
+
+
+@given(value=st.floats(-10, 10), spread=st.floats(0, 10))
+def test_no_spread_is_believed_to_be_nothing(value: float, spread: float) -> None:
+    scale = coefficient_scale(value, spread)
+    assert scale >= spread
+    assert scale > 0
+    assert scale == coefficient_scale(-value, spread)
+    assert coefficient_scale(2 * value, spread) >= scale
+
+
+def test_the_deviation_is_what_finalists_disagree_by_and_what_the_pick_missed() -> None:
+    pick = torch.ones(4, 2, 8)
+    apart = torch.stack([pick, pick + 0.2])
+    found = forecast_deviation(pick, apart, 0.0, observed=8)
+    torch.testing.assert_close(found, torch.full((4, 2), 0.2 / math.sqrt(2)))
+    alone = forecast_deviation(pick, pick[None], 0.1, observed=8)
+    assert alone.shape == (4, 2)
+    assert bool((alone.diff(dim=0) > 0).all())
+    assert bool((alone >= 0.1).all())
+    both = forecast_deviation(pick, apart, 0.1, observed=8)
+    torch.testing.assert_close(both, (found**2 + alone**2).sqrt())
+
+
+def test_a_finalist_that_diverges_does_not_spoil_the_deviation() -> None:
+    pick = torch.ones(3, 1, 8)
+    members = torch.stack([pick, pick * torch.nan])
+    assert bool(forecast_deviation(pick, members, 0.1, 8).isfinite().all())
+    assert bool((forecast_deviation(0 * pick, 0 * members[:1], 0.0, 8) > 0).all())
+
+
+# Files
+
+
+def test_a_calibration_is_stored_beside_the_model(calibrated: Model, tmp_path: Path) -> None:
+    KNOWN.save(tmp_path)
+    assert Calibration.load(tmp_path) == KNOWN
+    assert Model.load(calibrated.save(tmp_path / "model")).calibration == KNOWN
+
+
+def test_a_model_without_one_has_none(tiny_model: Model, tmp_path: Path) -> None:
+    assert Calibration.load(tmp_path) is None
+    assert Model.load(tiny_model.save(tmp_path / "model")).calibration is None
+
+
+def broken(changes: dict[str, Any]) -> str:
+    """The file's text with some entries changed; None leaves an entry out."""
+    raw = {"levels": LEVELS, **vars(KNOWN)} | changes
+    return json.dumps({k: v for k, v in raw.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "7",
+        "{}",
+        broken({"levels": [0.5]}),
+        broken({"levels": None}),
+        broken({"forecast": [1.0]}),
+        broken({"forecast": 3}),
+        broken({"forecast": ["x"] * 99}),
+        broken({"coefficients": []}),
+        broken({"coefficients": {"c": [1, 2]}}),
+        broken({"coefficients": None}),
+        broken({"n": "many"}),
+        broken({"origin": 5}),
+        broken({"strategy": None}),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(OpsplitError, match=FILE):
+        Calibration.load(tmp_path)
+
+
+def test_a_file_that_is_not_text_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(OpsplitError, match=FILE):
+        Calibration.load(tmp_path)
+
+
+# Intervals of an estimator
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_a_band_holds_its_forecast(calibrated: Model, frames: np.ndarray, kind: Any) -> None:
+    given_frames = kind(frames[:8])
+    splitter = OperatorSplitter(calibrated, QUICK).fit(given_frames, 10 / 99)
+    middle, lower, upper = splitter.predict(5, return_interval=0.9)
+    for band in (middle, lower, upper):
+        assert type(band) is type(given_frames)
+        assert band.shape == (5, 1, 64)
+        assert band.dtype == given_frames.dtype
+    assert (lower <= middle).all() and (middle <= upper).all()
+    assert (np.asarray(middle) == np.asarray(splitter.predict(5))).all()
+
+
+@given(levels=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)).map(sorted))
+def test_bands_nest(fitted: OperatorSplitter, levels: list[float]) -> None:
+    (_, low, high), (_, lower, higher) = (fitted.predict(3, return_interval=x) for x in levels)
+    assert (lower <= low + 1e-6).all()
+    assert (high <= higher + 1e-6).all()
+
+
+def test_the_half_band_lies_inside_the_nine_tenths_band(fitted: OperatorSplitter) -> None:
+    (_, low, high), (_, lower, higher) = (fitted.predict(5, return_interval=x) for x in (0.5, 0.9))
+    assert (lower < low).all() and (high < higher).all()
+
+
+def test_bands_at_given_times_are_those_of_the_steps(fitted: OperatorSplitter) -> None:
+    times = [10 / 99 * (i + 1) for i in range(4)]
+    for a, b in zip(
+        fitted.predict(4, return_interval=0.8),
+        fitted.predict(times=times, return_interval=0.8),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_bands_scale_with_the_unit_of_the_field(
+    fitted: OperatorSplitter, calibrated: Model, frames: np.ndarray
+) -> None:
+    # A power of two changes no rounding.
+    large = OperatorSplitter(calibrated, QUICK).fit(1024 * frames[:8], 10 / 99)
+    for big, small in zip(
+        large.predict(5, return_interval=0.9), fitted.predict(5, return_interval=0.9), strict=True
+    ):
+        np.testing.assert_allclose(big, 1024 * small, rtol=1e-4, atol=1e-2)
+    for name, interval in fitted.coefficient_intervals_.items():
+        assert large.coefficient_intervals_[name] == pytest.approx(interval, rel=1e-4)
+
+
+def test_coefficients_lie_in_the_middle_of_their_intervals(fitted: OperatorSplitter) -> None:
+    assert fitted.coefficient_intervals_ == fitted.intervals(0.9)
+    assert fitted.coefficient_intervals_.keys() == {"c", "D"}
+    half = fitted.intervals(0.5)
+    for name, (low, high) in fitted.coefficient_intervals_.items():
+        value = fitted.coefficients_[name]
+        assert (low + high) / 2 == pytest.approx(value)
+        assert low < half[name][0] < value < half[name][1] < high
+        scale = coefficient_scale(value, fitted.search_result_.spread[name])
+        assert (high - low) / 2 == pytest.approx(KNOWN.coefficient_factor(name, 0.9) * scale)
+
+
+def test_a_coefficient_that_was_not_calibrated_has_no_interval(
+    calibrated: Model, frames: np.ndarray
+) -> None:
+    only_c = replace(calibrated, calibration=replace(KNOWN, coefficients={"c": LEVELS}))
+    splitter = OperatorSplitter(only_c, QUICK).fit(frames[:8], 10 / 99)
+    assert splitter.coefficient_intervals_.keys() == {"c"}
+    assert splitter.equation_.count("±") == 1
+    with pytest.raises(OpsplitError, match="not calibrated for the coefficient 'D'"):
+        only_c.calibration.coefficient_factor("D", 0.9)  # type: ignore[union-attr]
+
+
+def test_an_uncalibrated_model_has_no_intervals(tiny_model: Model, frames: np.ndarray) -> None:
+    splitter = OperatorSplitter(tiny_model, QUICK).fit(frames[:8], 10 / 99)
+    assert splitter.coefficient_intervals_ == {}
+    assert "±" not in splitter.equation_
+    for call in (lambda: splitter.intervals(0.9), lambda: splitter.predict(3, return_interval=0.9)):
+        with pytest.raises(OpsplitError, match=r"need a calibrated model .*opsplit calibrate"):
+            call()
+
+
+def test_another_search_than_the_calibrated_has_no_intervals(
+    calibrated: Model, frames: np.ndarray
+) -> None:
+    splitter = OperatorSplitter(calibrated, Beam(2, 2)).fit(frames[:8], 10 / 99)
+    assert splitter.coefficient_intervals_ == {}
+    assert splitter.predict(3).shape == (3, 1, 64)
+    with pytest.raises(OpsplitError, match=r"calibrated for search='pursuit', not for 'beam'"):
+        splitter.predict(3, return_interval=0.9)
+
+
+def test_another_dictionary_than_the_models_has_no_intervals(
+    calibrated: Model, frames: np.ndarray, exact: Exact
+) -> None:
+    splitter = OperatorSplitter(calibrated, QUICK)
+    splitter.fit(frames[:8], 10 / 99, dictionary=exact([0.2], [0.1]))
+    assert splitter.coefficient_intervals_ == {}
+    with pytest.raises(OpsplitError, match="its own dictionary"):
+        splitter.predict(3, return_interval=0.9)
+
+
+def test_intervals_before_a_fit_are_refused(calibrated: Model) -> None:
+    with pytest.raises(OpsplitError, match="call fit"):
+        OperatorSplitter(calibrated).intervals(0.9)
+    with pytest.raises(OpsplitError, match="call fit"):
+        OperatorSplitter(calibrated).predict(3, return_interval=0.9)
+
+
+def test_an_impossible_level_is_refused(fitted: OperatorSplitter) -> None:
+    with pytest.raises(OpsplitError, match="a probability from"):
+        fitted.predict(3, return_interval=90)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("intervals", "written"),
+    [
+        ({}, "u_t = -0.5 u_x + 0.3 u_xx"),
+        ({"c": (0.49, 0.51)}, "u_t = -(0.5 ± 0.01) u_x + 0.3 u_xx"),
+        ({"D": (0.1, 0.5)}, "u_t = -0.5 u_x + (0.3 ± 0.2) u_xx"),
+        (
+            {"c": (0.4997, 0.5003), "D": (0.29, 0.31)},
+            "u_t = -(0.5 ± 0.0003) u_x + (0.3 ± 0.01) u_xx",
+        ),
+    ],
+)
+def test_an_equation_shows_its_intervals(
+    intervals: dict[str, tuple[float, float]], written: str
+) -> None:
+    terms = {"c": "-u_x", "D": "u_xx"}
+    assert equation({"c": 0.5, "D": 0.3}, terms, intervals) == written
+
+
+def test_a_fitted_equation_shows_its_intervals(fitted: OperatorSplitter) -> None:
+    assert fitted.equation_.count("±") == 2
+
+
+# Calibration end to end
+
+
+def test_intervals_cover_the_trajectories_they_were_calibrated_on(tiny_model: Model) -> None:
+    """At least: with so few trajectories the largest score is the factor."""
+    seen = calibrate(tiny_model, QUICK, 1, seed=3, origin={"seed": 3})
+    assert (seen.strategy, seen.n, seen.origin) == ("pursuit", 3, {"seed": 3})
+    assert seen.coefficients.keys() == {"c", "D"}
+    model = replace(tiny_model, calibration=seen)
+    held = coverage(model, QUICK, 1, seed=3, level=0.9)
+    assert held.keys() == {*columns("advection-diffusion"), "all"}
+    for row in held.values():
+        assert row.keys() == {"forecast", "c", "D"}
+        assert all(share >= 0.9 for share in row.values())
+
+
+def test_the_coverage_of_factors_that_are_too_small_is_seen(
+    tiny_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scores(*args: Any) -> Any:
+        for column, size in (("near", 0.5), ("far", 2.0)):
+            yield benchmark.Seen(column, torch.tensor([size, 10.0]), {"c": size})
+
+    monkeypatch.setattr(benchmark, "scores", scores)
+    one = (1.0,) * len(LEVELS)
+    model = replace(tiny_model, calibration=Calibration("pursuit", 9, one, {"c": one}, {}))
+    held = coverage(model, "pursuit", 2, seed=0)
+    assert held["near"] == {"forecast": 0.5, "c": 1.0}
+    assert held["far"] == {"forecast": 0.0, "c": 0.0}
+    assert held["all"] == {"forecast": 0.25, "c": 0.5}
+
+
+def test_coverage_needs_a_calibration(tiny_model: Model) -> None:
+    with pytest.raises(OpsplitError, match=r"not calibrated; run `opsplit calibrate`"):
+        coverage(tiny_model, QUICK, 1, seed=0)
+
+
+def test_a_calibration_needs_a_trajectory(tiny_model: Model) -> None:
+    with pytest.raises(OpsplitError, match="at least one trajectory"):
+        calibrate(tiny_model, QUICK, 0, seed=0, origin={})

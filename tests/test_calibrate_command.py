@@ -1,0 +1,77 @@
+"""`opsplit calibrate` writes what puts a model's intervals into use."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opsplit.cli import main
+from opsplit.model import Model
+from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.calibration import Calibration
+from opsplit.predict.estimator import OperatorSplitter
+
+Cli = Callable[..., str]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command line in an empty folder and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["opsplit", *line.split()])
+        capsys.readouterr()
+        main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_calibrate(cli: Cli, tmp_path: Path, tiny_folder: Path) -> None:
+    line = f"calibrate --model {tiny_folder} --n 1 --seed 5 --out factors"
+    result = json.loads(cli(f"{line} --json"))
+    found = Calibration.load(tmp_path / "factors")
+    assert found is not None
+    assert (found.strategy, found.n) == ("pursuit", result["trajectories"]) == ("pursuit", 3)
+    assert result["forecast_factor_90"] == pytest.approx(found.forecast_factor(0.9))
+    assert result["coefficient_factors_90"].keys() == found.coefficients.keys() == {"c", "D"}
+    assert found.origin["seed"] == 5
+    assert found.origin["command"] == f"opsplit {line} --json"
+    assert {"commit", "hardware"} <= found.origin.keys()
+    # The same again is read back; words say where it is.
+    words = cli(line)
+    assert "3 trajectories" in words
+    assert "calibration.json" in words
+    assert "finished before" in words
+
+
+def test_a_calibration_in_the_models_folder_is_in_use(
+    cli: Cli, tmp_path: Path, tiny_folder: Path
+) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "model")
+    cli("calibrate --model model --n 1 --seed 6 --out model --json")
+    model = Model.load(tmp_path / "model")
+    assert model.calibration is not None
+    whole = AdvectionDiffusion().generate("A+D", 1, seed=5, frames=16)
+    splitter = OperatorSplitter(tmp_path / "model").fit(whole.data[0], whole.dt)
+    _, lower, upper = splitter.predict(2, return_interval=0.9)
+    assert bool((lower < upper).all())
+    assert splitter.coefficient_intervals_.keys() == {"c", "D"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [("--n 0", "--n must be a positive number"), ("--model nowhere", "Unknown model 'nowhere'")],
+)
+def test_what_cannot_be_calibrated_is_one_sentence(
+    flags: str, sentence: str, cli: Cli, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli(f"calibrate --model {tiny_folder} {flags} --out x")
+    assert sentence in capsys.readouterr().err

@@ -207,9 +207,11 @@ class Pursuit(Strategy):
             for i in live.tolist():
                 step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
                 trial[i] = (strengths[i] + step).clamp(0, self.max_strength)
-        for i in range(len(sets)):
+        # What counts are the strengths that explain all strides best, not the single steps.
+        for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
-            records[int(which[i])].add(Tried(tuple(sets[i].tolist()), float(errors[i]), own))
+            best = Tried(tuple(operators), float(errors[i]), own)
+            records[int(which[i])].tried[best.operators] = best
 
 
 class Screen:

@@ -42,6 +42,8 @@ class UNet(OperatorFamily):
         steps: RK4 steps for one `max_step`.
         max_step: longest duration covered by `steps` RK4 steps, in physical time; a longer
             flow is split into equal parts no longer than this.
+        band: share of the modes of every periodic axis that a flow changes; the rest stay as
+            they are. Scales that training fields do not hold would otherwise grow unnoticed.
     """
 
     name = "unet"
@@ -54,9 +56,10 @@ class UNet(OperatorFamily):
         boundary: tuple[str, ...] | None = None,
         width: int = 8,
         steps: int = 1,
+        band: float = 1.0,
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
-        self.max_step, self.steps = max_step, steps
+        self.max_step, self.steps, self.band = max_step, steps, band
         self.boundary = tuple(boundary or ("periodic",) * ndim)
         self.walls = any(word != "periodic" for word in self.boundary)
         self.layers = self._layers()
@@ -70,6 +73,7 @@ class UNet(OperatorFamily):
             "boundary": list(self.boundary),
             "width": self.width,
             "steps": self.steps,
+            "band": self.band,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -177,12 +181,27 @@ class UNet(OperatorFamily):
             h,
             self._rk_steps(longest(duration)),
         )
-        return out.transpose(0, 1)
+        return self._within_band(u, out.transpose(0, 1))
+
+    def _within_band(self, before: Tensor, after: Tensor) -> Tensor:
+        """The change from one state to the next, in the band only."""
+        change = after - before
+        for axis, word in enumerate(self.boundary):
+            if self.band < 1 and word == "periodic":
+                dim = axis - self.ndim
+                spectrum = torch.fft.rfft(change, dim=dim)
+                last = int(self.band * (change.shape[dim] // 2))
+                outside = [slice(None)] * change.ndim
+                outside[dim] = slice(last + 1, None)
+                spectrum[tuple(outside)] = 0
+                change = torch.fft.irfft(spectrum, n=change.shape[dim], dim=dim)
+        return before + change if self.band < 1 else after
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
         mask = self._wall_mask(prepared.grid, u) if self.walls else None
-        return self._field(w, u.transpose(0, 1), u.shape[0], mask).transpose(0, 1)
+        rate = self._field(w, u.transpose(0, 1), u.shape[0], mask).transpose(0, 1)
+        return self._within_band(torch.zeros_like(rate), rate)
 
     def _wall_mask(self, grid: Grid, u: Tensor) -> Tensor:
         """One on cells beside a wall, zero elsewhere."""

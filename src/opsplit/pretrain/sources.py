@@ -94,25 +94,12 @@ class FreshSource:
             others = self._warm_up(others, config.warm_up_states, generator)
             now = frame(physics.frames - 2, e * k)
             repeated = {name: v.repeat_interleave(k) for name, v in coefficients.items()}
-            state = physics.solve(others, repeated, now * dt)[:, 0]
-            state = self._roughen(state, config.warm_up_states, generator)
-            target = physics.solve(state, repeated, torch.full_like(now, duration * dt))[:, 0]
-            state, target = (x.unflatten(0, (e, k)) for x in (state, target))
+            pair = physics.solve(others, repeated, torch.cat([now, now + duration], 1) * dt)
+            state, target = (pair[:, i].unflatten(0, (e, k)) for i in (0, 1))
         none = torch.full((e,), -1)
         return Batch(
             context.float(), state.float(), target.float(), duration * dt, none, coefficients
         )
-
-    @staticmethod
-    def _roughen(states: Tensor, share: float, generator: torch.Generator) -> Tensor:
-        """Add weak white noise to some states: small scales must not grow in a long forecast."""
-        if share == 0:
-            return states
-        n, dims = len(states), tuple(range(1, states.ndim))
-        draws = torch.rand(2, n, *[1] * len(dims), generator=generator, dtype=torch.float64)
-        white = torch.randn(states.shape, generator=generator, dtype=torch.float64)
-        size = 10 ** (-3 + 2 * draws[1]) * (draws[0] < share)
-        return states + size * states.std(dims, correction=0, keepdim=True) * white
 
     def _warm_up(self, fields: Tensor, share: float, generator: torch.Generator) -> Tensor:
         """Let some fields live through other dynamics first, as parts of a composition must."""

@@ -77,13 +77,12 @@ class Pursuit(Strategy):
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         frames = min(self.screen_frames or objective.transitions + 1, objective.transitions + 1)
-        numbers = len(objective.dictionary) * frames * objective.windows[0, 0].numel()
-        # Rates in single and integrals in double precision, with room for one copy.
-        fit = int(objective.memory_mb * 2**20 / (16 * numbers))
-        while fit < 1 and frames > 2:
+        per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
+        # Rates in single and integrals in double precision, with room for copies of both.
+        room = objective.memory_mb * 2**20 / (32 * per_frame)
+        while frames > 2 and room < frames:
             frames = max(2, frames // 2)
-            numbers = len(objective.dictionary) * frames * objective.windows[0, 0].numel()
-            fit = int(objective.memory_mb * 2**20 / (16 * numbers))
+        fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))
         for i, group in enumerate(groups):
@@ -338,8 +337,10 @@ class Screen:
                 gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
             gain[others] = -torch.inf
             gain[self.bad] = -torch.inf
-            # Stand-ins may leave up to three times as much, plus what no precision resolves.
-            good = (whole - gain <= 9 * level + 1e-10 * whole).nonzero()[:, 0]
+            # Stand-ins may leave up to three times as much, plus what no precision resolves; where
+            # much is left anyway, only a little more.
+            limit = level + min(8 * level, 0.1 * max(0.0, whole - level)) + 1e-10 * whole
+            good = (whole - gain <= limit).nonzero()[:, 0]
             if len(good) < 2 or member not in good.tolist():
                 continue
             said = s[good, -1:] * values[good] + s[good, :-1] @ values[others]

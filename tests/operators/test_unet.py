@@ -281,3 +281,28 @@ def test_a_grid_it_cannot_act_on_is_refused_with_the_reason(grid: Grid, sentence
     net = family(1)
     with pytest.raises(OpsplitError, match=sentence):
         net.prepare(torch.zeros(1, net.n_parameters), grid)
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_a_flow_changes_nothing_beyond_its_band(ndim: int) -> None:
+    shape = SHAPES[ndim]
+    whole, half = family(ndim), family(ndim, band=0.5)
+    parameters, u = weights(whole, 2), states(2, 3, whole, shape)
+    grid = Grid(shape, (1.0,) * ndim)
+    after, banded = (f.flow(f.prepare(parameters, grid), u, 1.0) for f in (whole, half))
+    axes = tuple(range(-ndim, 0))
+    low = torch.ones(shape, dtype=torch.bool)
+    for axis, n in enumerate(shape):
+        number = torch.fft.fftfreq(n, 1 / n).abs() <= n / 4
+        low &= number.reshape([-1 if i == axis else 1 for i in range(ndim)])
+    changes = [torch.fft.fftn(x - u, dim=axes) for x in (after, banded)]
+    torch.testing.assert_close(changes[1], changes[0] * low)
+    rates = [f.rate(f.prepare(parameters, grid), u) for f in (whole, half)]
+    spectra = [torch.fft.fftn(x, dim=axes) for x in rates]
+    torch.testing.assert_close(spectra[1], spectra[0] * low)
+
+
+@pytest.mark.parametrize("band", [0.0, -1.0, 1.5])
+def test_an_impossible_band_is_refused(band: float) -> None:
+    with pytest.raises(OpsplitError, match="share of the modes"):
+        family(1, band=band)

@@ -60,6 +60,8 @@ class UNet(OperatorFamily):
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band = max_step, steps, band
+        if not 0 < band <= 1:
+            raise OpsplitError(f"band is a share of the modes, above 0 and at most 1, got {band}.")
         self.boundary = tuple(boundary or ("periodic",) * ndim)
         self.walls = any(word != "periodic" for word in self.boundary)
         self.layers = self._layers()

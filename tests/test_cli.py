@@ -16,7 +16,7 @@ import torch
 from opsplit.cli import main
 from opsplit.dictionary import OperatorDictionary
 from opsplit.model import Model
-from opsplit.physics import AdvectionDiffusion
+from opsplit.physics import PHYSICS, AdvectionDiffusion
 from opsplit.pretrain.loop import read_metrics
 from opsplit.trajectories import Trajectories
 
@@ -96,7 +96,7 @@ def test_pretrain_extract_and_info(cli: Cli, tmp_path: Path) -> None:
     assert "dictionary: OperatorDictionary(4 spectral" in cli(line.replace(" --json", ""))
 
     cli("generate --n 2 --frames 18 --out data")
-    assert json.loads(cli("info --json"))["physics"] == ["advection-diffusion"]
+    assert json.loads(cli("info --json"))["physics"] == sorted(PHYSICS)
     assert "train" in json.loads(cli("info advection-diffusion --json"))["physics"]["splits"]
     held = json.loads(cli("info runs/ad --json"))
     assert (held["family"], held["preset"]) == ("spectral", "tiny")

@@ -158,12 +158,12 @@ class Identify(Fit):
 
     def run(self) -> None:
         def words(r: dict[str, Any]) -> str:
-            sure = r["coefficient_intervals"]
-            values = "\n".join(
-                f"  {k} = {v:.5g}"
-                + (f"  90 % in [{sure[k][0]:.5g}, {sure[k][1]:.5g}]" * (k in sure))
-                for k, v in r["coefficients"].items()
-            )
+            def line(name: str, value: float) -> str:
+                low, high = r["coefficient_intervals"].get(name, (None, None))
+                sure = "" if low is None else f"  90 % in [{low:.5g}, {high:.5g}]"
+                return f"  {name} = {value:.5g}{sure}"
+
+            values = "\n".join(line(k, v) for k, v in r["coefficients"].items())
             return f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"
 
         once(self, lambda: self.result(self.fit()), words, self.inputs())

@@ -60,6 +60,12 @@ def pretrain(
     elif physics in PHYSICS:
         equation = get_physics(physics)
         equation.check_split((changes or {}).get("split", "train"))
+        if "warm-up" not in equation.splits:
+            raise OpsplitError(
+                f"{physics} is too dear to simulate while training. Store trajectories first: "
+                f"opsplit generate {physics} --n 256 --out data, then "
+                f"opsplit pretrain {physics} --data data/trajectories.npz"
+            )
         source = FreshSource(equation)
         grid, dt, channels = equation.grid, equation.dt, equation.channels
         names = tuple(equation.sample_coefficients("train", 1, torch.Generator()))

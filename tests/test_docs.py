@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,14 @@ def test_the_results_page_is_written_from_the_stored_records() -> None:
     assert command is not None
     title = text.splitlines()[0].removeprefix("# ")
     assert markdown(records(), title, command[1]) == text
+
+
+def test_the_page_on_searches_is_written_from_its_lines(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "search", tmp_path / "search")
+    command = [sys.executable, "benchmarks/search_study", "report", "--out"]
+    subprocess.run([*command, str(tmp_path / "search")], cwd=ROOT, check=True)
+    for name in ("search.md", "search.json"):
+        assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
 
 
 def test_every_measured_row_carries_its_origin() -> None:

@@ -13,6 +13,8 @@ from common import COLUMNS, RESULTS, Row, read_rows
 from robustness import PUBLISHED, TRUE
 
 from opsplit._files import write_json
+from opsplit.model import locate
+from opsplit.predict.calibration import Calibration
 from opsplit.report.figures import COLOURS, _figure
 
 PARTS = ("cost", "growth", "scaling", "sensitivity", "robustness", "noise")
@@ -36,9 +38,28 @@ def run(args: argparse.Namespace) -> None:
     for part, write in writers.items():
         if rows[part]:
             text += [*write(rows[part], args.out), source(rows[part])]
+    text += coverage()
     write_json(folder / "search.json", rows)
     (folder / "search.md").write_text("\n\n".join(text) + "\n")
     print(f"wrote {folder / 'search.md'} and search.json")
+
+
+def coverage() -> list[str]:
+    """How often the bundled model's 90 % intervals hold."""
+    found = Calibration.load(locate("advection-diffusion", "spectral"))
+    if found is None:
+        return []
+    names = list(next(iter(found.coverage.values())))
+    head = ["column", *(f"{k}" for k in names)]
+    body = [[c, *(f"{row[k]:.1%}" for k in names)] for c, row in found.coverage.items()]
+    return [
+        "## How sure",
+        f"Share of fresh test points (forecast) and of coefficients inside their 90 % intervals; "
+        f"factors from {found.n} validation trajectories, as many fresh ones to test.",
+        table(head, body),
+        f"Written by `{found.origin['command']}`, seed {found.origin['seed']}, commit "
+        f"{found.origin['commit']}, {found.origin['hardware']}.",
+    ]
 
 
 INTRODUCTION = """Written by `python benchmarks/search_study report` from the lines in

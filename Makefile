@@ -40,6 +40,8 @@ benchmark: env  ## Time the parts (benchmarks/*.py)
 results: env  ## Recompute the tables and figures in docs/results
 	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache docs/results/trajectories --readme README.md --out docs/results
 	$(BIN)/opsplit demo --out docs/results/demo
+	@set -e; for part in sensitivity scaling growth noise robustness cost report; do \
+	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study $$part; done
 
 clean:  ## Remove what make created; training runs stay
 	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

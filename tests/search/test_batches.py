@@ -94,7 +94,7 @@ def test_a_memory_limit_does_not_change_the_results(
 ) -> None:
     windows, dictionary = batch(observe, 3), mixed(3)
     # Just enough for the algebra of one window at a time.
-    tight = 1.01 * 32 * len(dictionary) * windows[0].numel() / 2**20
+    tight = 1.01 * 40 * len(dictionary) * windows[0].numel() / 2**20
     wide, narrow = (
         search.run_all(Objective(dictionary, windows, GRID, DT, memory_mb=mb))
         for mb in (256.0, tight)

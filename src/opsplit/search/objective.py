@@ -159,7 +159,7 @@ class Objective:
         each = u.flatten(0, 1)
         n = len(self.dictionary)
         cost = max(p.family.workspace(self.grid, len(each)) for p in self.dictionary.parts)
-        chunk = max(1, int(self.memory_mb / 2 * 2**20 / (u.element_size() * cost)))
+        chunk = max(1, int(self.memory_mb / 4 * 2**20 / (u.element_size() * cost)))
         out = []
         for begin in range(0, n, chunk):
             index = torch.arange(begin, min(begin + chunk, n), device=self.device)

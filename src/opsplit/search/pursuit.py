@@ -79,7 +79,7 @@ class Pursuit(Strategy):
         frames = min(self.screen_frames or objective.transitions + 1, objective.transitions + 1)
         per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
         # Rates in single and integrals in double precision, with room for copies of both.
-        room = objective.memory_mb * 2**20 / (32 * per_frame)
+        room = objective.memory_mb * 2**20 / (40 * per_frame)
         while frames > 2 and room < frames:
             frames = max(2, frames // 2)
         fit = int(room / frames)

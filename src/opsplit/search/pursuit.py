@@ -271,41 +271,48 @@ class Screen:
 
     def extend(self, kept: Sets, settings: Pursuit) -> Sets:
         """The most promising sets with one more operator."""
-        members, strengths, gains = [], [], []
+        held = kept.members[: settings.width]
         extend = self._fixed if settings.refine == "none" else self._free
-        for held in kept.members[: settings.width].tolist():
-            s, gain = extend(held, settings.max_strength)
-            gain[held] = -torch.inf
-            gain[self.bad] = -torch.inf
-            if settings.survivors is None:
-                index = torch.arange(self.n, device=gain.device)
-            else:
-                index = gain.topk(min(self.n, settings.width)).indices
-            head = kept.members.new_tensor(held).expand(len(index), -1)
-            members.append(torch.cat([head, index[:, None]], 1))
-            strengths.append(s[index])
-            gains.append(gain[index])
-        return self._best(torch.cat(members), torch.cat(strengths), torch.cat(gains), settings)
+        s, gain = extend(held, settings.max_strength)
+        gain.scatter_(1, held, -torch.inf)
+        gain[:, self.bad] = -torch.inf
+        if settings.survivors is None:
+            index = torch.arange(self.n, device=gain.device).expand(len(held), -1)
+        else:
+            index = gain.topk(min(self.n, settings.width), dim=1).indices
+        rows = torch.arange(len(held), device=gain.device)[:, None].expand_as(index)
+        members = torch.cat([held[rows], index[..., None]], 2)
+        strengths, gains = s[rows, index].flatten(0, 1), gain[rows, index].flatten()
+        return self._best(members.flatten(0, 1), strengths, gains, settings)
 
-    def _free(self, members: list[int], most: float) -> tuple[Tensor, Tensor]:
-        """Best nonnegative strengths `(n, m)` and gains of adding every operator to a set.
+    def _products(self, members: Tensor) -> Tensor:
+        """Inner products of all operators with those of the sets: `(k, n, m)`."""
+        return (
+            torch.stack([self.column(i) for i in members.flatten().tolist()])
+            .reshape(*members.shape, self.n)
+            .transpose(1, 2)
+        )
+
+    def _free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+        """Best nonnegative strengths `(k, n, m + 1)` and gains of adding every operator to sets.
 
         A set whose best strengths are not all positive is no better than a smaller one.
         """
-        columns = torch.stack([self.column(i) for i in members], 1)
-        own = columns[members]
-        scale = own.diagonal().sqrt()
-        inverse = torch.linalg.pinv(own / scale / scale[:, None], hermitian=True, rtol=1e-12)
-        inverse = inverse / scale / scale[:, None]
-        base = inverse @ self.share[members]
+        columns, share = self._products(members), self.share[members]
+        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
+        scale = own.diagonal(dim1=1, dim2=2).sqrt()
+        even = own / scale[:, :, None] / scale[:, None]
+        inverse = torch.linalg.pinv(even, hermitian=True, rtol=1e-12)
+        inverse = inverse / scale[:, :, None] / scale[:, None]
+        base = torch.einsum("kij,kj->ki", inverse, share)
         explained = columns @ inverse
-        left = self.squares - (explained * columns).sum(1)
+        left = self.squares - (explained * columns).sum(2)
         fresh = left > 1e-9 * self.squares
-        new = (self.share - columns @ base) / torch.where(fresh, left, 1.0)
-        old = base - explained * new[:, None]
-        s = torch.cat([old, new[:, None]], 1)
-        gain = self.share[members] @ base + new * new * left
-        valid = fresh & (s > 0).all(1) & (s <= most).all(1)
+        rest = self.share - torch.einsum("knm,km->kn", columns, base)
+        new = rest / torch.where(fresh, left, 1.0)
+        s = torch.cat([base[:, None] - explained * new[..., None], new[..., None]], 2)
+        gain = (share * base).sum(1, keepdim=True) + new * new * left
+        valid = fresh & (s > 0).all(2) & (s <= most).all(2)
         return s, torch.where(valid, gain, -torch.inf)
 
     def consensus(
@@ -330,7 +337,8 @@ class Screen:
         for part, member in enumerate(own):
             others = own[:part] + own[part + 1 :]
             if others:
-                s, gain = self._free(others, most)
+                found = self._free(torch.tensor([others], device=self.atoms.device), most)
+                s, gain = found[0][0], found[1][0]
             else:
                 s = (self.share / self.squares.clamp_min(1e-300))[:, None]
                 gain = self.share * s[:, 0]
@@ -350,15 +358,16 @@ class Screen:
             moved += mean - total
             # The uncertainty of a mean over as many as the weights amount to.
             variance += weight @ (said - mean) ** 2 * weight.square().sum()
-        found = dict(zip(names, (total + moved).tolist(), strict=True))
-        return found, dict(zip(names, variance.sqrt().tolist(), strict=True))
+        said_in_all = dict(zip(names, (total + moved).tolist(), strict=True))
+        return said_in_all, dict(zip(names, variance.sqrt().tolist(), strict=True))
 
-    def _fixed(self, members: list[int], most: float) -> tuple[Tensor, Tensor]:
-        """Gains of adding every operator to a set, all strengths equal to one."""
-        columns = torch.stack([self.column(i) for i in members], 1)
-        inside = 2 * self.share[members].sum() - columns[members].sum()
-        gain = inside + 2 * self.share - self.squares - 2 * columns.sum(1)
-        return torch.ones(self.n, len(members) + 1).to(gain), gain
+    def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+        """Gains of adding every operator to sets, all strengths equal to one."""
+        columns = self._products(members)
+        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
+        inside = 2 * self.share[members].sum(1) - own.sum((1, 2))
+        gain = inside[:, None] + 2 * self.share - self.squares - 2 * columns.sum(2)
+        return torch.ones(*gain.shape, members.shape[1] + 1).to(gain), gain
 
     def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
         """The best sets, each once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
+from opsplit.cli import main
 from opsplit.config import ModelConfig, preset_configs
 from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
@@ -156,3 +158,19 @@ def unet_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     disco = Disco(config).eval().requires_grad_(False)
     dictionary = extract(disco, physics.dictionary_trajectories("train", 4, seed=0))
     return Model(disco, dictionary).save(tmp_path_factory.mktemp("models") / "unet")
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    """Runs a command line in an empty folder and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["opsplit", *line.split()])
+        capsys.readouterr()
+        main()
+        return capsys.readouterr().out
+
+    return run

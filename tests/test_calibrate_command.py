@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from opsplit.cli import main
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.calibration import Calibration
 from opsplit.predict.estimator import OperatorSplitter
 
 Cli = Callable[..., str]
-
-
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command line in an empty folder and returns what it prints."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["opsplit", *line.split()])
-        capsys.readouterr()
-        main()
-        return capsys.readouterr().out
-
-    return run
 
 
 def test_calibrate(cli: Cli, tmp_path: Path, tiny_folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from opsplit.cli import main
 from opsplit.dictionary import OperatorDictionary
 from opsplit.model import Model
 from opsplit.physics import PHYSICS, AdvectionDiffusion
@@ -24,20 +22,6 @@ COMMANDS = ("demo", "predict", "identify", "search", "generate", "pretrain", "ex
             "benchmark", "info")  # fmt: skip
 QUICK = "--window 6 --max-parts 2 --width 2"
 Cli = Callable[..., str]
-
-
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command line in an empty folder and returns what it prints."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["opsplit", *line.split()])
-        capsys.readouterr()
-        main()
-        return capsys.readouterr().out
-
-    return run
 
 
 @pytest.fixture

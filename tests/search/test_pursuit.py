@@ -18,7 +18,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Linear, UserFunction
 from opsplit.search import Beam, Objective, Pursuit, get_search
-from opsplit.search.pursuit import integration_weights, stride_mixture
+from opsplit.search.screen import integration_weights, stride_mixture
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]
 Build = Callable[..., OperatorDictionary]

@@ -1,0 +1,253 @@
+"""The algebra of pursuit: which sets of operators, how strong, explain a window to first order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opsplit.search.objective import Objective
+from opsplit.search.strategy import Tried
+
+if TYPE_CHECKING:
+    from opsplit.search.pursuit import Pursuit
+
+
+class Screen:
+    """The algebra of one window: integrals of all operators and what they must add up to."""
+
+    def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
+        frames = rates.shape[1]
+        self.sizes = objective.sizes[window, 1 - frames :].double()
+        mix = stride_mixture(frames - 1, settings.strides, self.sizes)
+        weights = (mix @ integration_weights(frames).to(mix)) * objective.dt
+        n = len(rates)
+        self.bad = ~rates.flatten(1).isfinite().all(1)
+        rates = rates.masked_fill(self.bad.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
+        self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
+        self.mix, self.frames = mix, frames
+        self.targets = objective.targets[window, 1 - frames :]
+        change = objective.windows[window, 1 - frames :] - objective.states[window, 1 - frames :]
+        self.change = (mix @ change.flatten(1).double()).flatten()
+        self.share = self.atoms @ self.change
+        self.squares = self.atoms.square().sum(1)
+        self.bad |= ~self.squares.isfinite()
+        if settings.refine != "none":
+            # No strength makes an operator without effect useful.
+            self.bad |= self.squares == 0
+        self.columns: dict[int, Tensor] = {}
+        self.n = n
+
+    def residual(self, predicted: Tensor) -> Tensor:
+        """What one-step predictions `(transitions, channel, *space)` leave, strides mixed in."""
+        left = self.targets - predicted[1 - self.frames :]
+        return (self.mix @ left.flatten(1).double()).flatten()
+
+    def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
+        """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
+        jacobian = self.atoms[members]
+        normal = jacobian @ jacobian.T
+        normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
+        found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
+        return found.nan_to_num(0.0)
+
+    def column(self, member: int) -> Tensor:
+        """Inner products of all operators with one."""
+        if member not in self.columns:
+            self.columns[member] = self.atoms @ self.atoms[member]
+        return self.columns[member]
+
+    def singles(self, settings: Pursuit) -> Sets:
+        """All operators by themselves."""
+        if settings.refine == "none":
+            s = torch.ones_like(self.share)
+        else:
+            s = (self.share / self.squares.clamp_min(1e-300)).clamp(0, settings.max_strength)
+        gain = 2 * s * self.share - s * s * self.squares
+        # Operators without any effect explain a window at rest as well as others do.
+        gain = torch.where(self.bad & ~self.bad.all(), -torch.inf, gain)
+        everyone = torch.arange(self.n, device=gain.device)
+        return self._best(everyone[:, None], s[:, None], gain, settings)
+
+    def extend(self, kept: Sets, settings: Pursuit) -> Sets:
+        """The most promising sets with one more operator."""
+        held = kept.members[: settings.width]
+        extend = self._fixed if settings.refine == "none" else self._free
+        s, gain = extend(held, settings.max_strength)
+        gain.scatter_(1, held, -torch.inf)
+        gain[:, self.bad] = -torch.inf
+        if settings.survivors is None:
+            index = torch.arange(self.n, device=gain.device).expand(len(held), -1)
+        else:
+            index = gain.topk(min(self.n, settings.width), dim=1).indices
+        rows = torch.arange(len(held), device=gain.device)[:, None].expand_as(index)
+        members = torch.cat([held[rows], index[..., None]], 2)
+        strengths, gains = s[rows, index].flatten(0, 1), gain[rows, index].flatten()
+        return self._best(members.flatten(0, 1), strengths, gains, settings)
+
+    def _products(self, members: Tensor) -> Tensor:
+        """Inner products of all operators with those of the sets: `(k, n, m)`."""
+        return (
+            torch.stack([self.column(i) for i in members.flatten().tolist()])
+            .reshape(*members.shape, self.n)
+            .transpose(1, 2)
+        )
+
+    def _free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+        """Best nonnegative strengths `(k, n, m + 1)` and gains of adding every operator to sets.
+
+        A set whose best strengths are not all positive is no better than a smaller one.
+        """
+        columns, share = self._products(members), self.share[members]
+        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
+        scale = own.diagonal(dim1=1, dim2=2).sqrt()
+        even = own / scale[:, :, None] / scale[:, None]
+        inverse = torch.linalg.pinv(even, hermitian=True, rtol=1e-12)
+        inverse = inverse / scale[:, :, None] / scale[:, None]
+        base = torch.einsum("kij,kj->ki", inverse, share)
+        explained = columns @ inverse
+        left = self.squares - (explained * columns).sum(2)
+        fresh = left > 1e-9 * self.squares
+        rest = self.share - torch.einsum("knm,km->kn", columns, base)
+        new = rest / torch.where(fresh, left, 1.0)
+        s = torch.cat([base[:, None] - explained * new[..., None], new[..., None]], 2)
+        gain = (share * base).sum(1, keepdim=True) + new * new * left
+        valid = fresh & (s > 0).all(2) & (s <= most).all(2)
+        return s, torch.where(valid, gain, -torch.inf)
+
+    def consensus(
+        self, pick: Tried, known: Mapping[str, np.ndarray], most: float
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Coefficients by all operators that could stand in for a part of the pick, and spread.
+
+        The coefficients of single operators are known only as well as the hypernetwork read
+        them. Many operators can play the same part with another strength: what they say on
+        average about the window is more reliable than what the one that fits best says.
+        """
+        names = list(known)
+        values = torch.as_tensor(np.stack([known[k] for k in names], 1) if names else np.zeros(0))
+        values = values.reshape(self.n, len(names)).to(self.atoms)
+        own = list(pick.operators)
+        strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(self.atoms)
+        total = strengths @ values[own]
+        moved, variance = torch.zeros_like(total), torch.zeros_like(total)
+        left = self.change - strengths @ self.atoms[own]
+        level = float(left @ left)
+        whole = float(self.change @ self.change)
+        for part, member in enumerate(own):
+            others = own[:part] + own[part + 1 :]
+            if others:
+                found = self._free(torch.tensor([others], device=self.atoms.device), most)
+                s, gain = found[0][0], found[1][0]
+            else:
+                s = (self.share / self.squares.clamp_min(1e-300))[:, None]
+                gain = self.share * s[:, 0]
+                gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
+            gain[others] = -torch.inf
+            gain[self.bad] = -torch.inf
+            # Stand-ins may leave up to three times as much, plus what no precision resolves; where
+            # much is left anyway, only a little more.
+            limit = level + min(8 * level, 0.1 * max(0.0, whole - level)) + 1e-10 * whole
+            good = (whole - gain <= limit).nonzero()[:, 0]
+            if len(good) < 2 or member not in good.tolist():
+                continue
+            said = s[good, -1:] * values[good] + s[good, :-1] @ values[others]
+            weight = 1 / (whole - gain[good]).clamp_min(level / 9 + 1e-12 * whole)
+            weight = weight / weight.sum()
+            mean = weight @ said
+            moved += mean - total
+            # The uncertainty of a mean over as many as the weights amount to.
+            variance += weight @ (said - mean) ** 2 * weight.square().sum()
+        said_in_all = dict(zip(names, (total + moved).tolist(), strict=True))
+        return said_in_all, dict(zip(names, variance.sqrt().tolist(), strict=True))
+
+    def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+        """Gains of adding every operator to sets, all strengths equal to one."""
+        columns = self._products(members)
+        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
+        inside = 2 * self.share[members].sum(1) - own.sum((1, 2))
+        gain = inside[:, None] + 2 * self.share - self.squares - 2 * columns.sum(2)
+        return torch.ones(*gain.shape, members.shape[1] + 1).to(gain), gain
+
+    def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
+        """The best sets, each once."""
+        wanted = max(settings.width, settings.survivors or len(members))
+        # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
+        first: dict[frozenset[int], int] = {}
+        for i, (own, value) in enumerate(zip(members.tolist(), gain.tolist(), strict=True)):
+            if value > -math.inf:
+                first.setdefault(frozenset(own), i)
+        rows = torch.tensor(list(first.values()), dtype=torch.long, device=gain.device)
+        order = torch.sort(gain[rows], descending=True, stable=True).indices
+        chosen = rows[order[:wanted]]
+        left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
+        return Sets(members[chosen], strengths[chosen], left)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Sets of one size that algebra finds promising, best first."""
+
+    members: Tensor
+    """`(n, m)` positions in the dictionary."""
+    strengths: Tensor
+    """`(n, m)`"""
+    left: Tensor
+    """`(n,)` what the set does not explain."""
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def first(self, n: int | None) -> Sets:
+        return self if n is None else Sets(self.members[:n], self.strengths[:n], self.left[:n])
+
+    def by_error(self, scored: list[Tried]) -> Sets:
+        """In the order of real errors, all sets having been scored."""
+        error = {t.operators: t.error for t in scored}
+        errors = torch.tensor([error[tuple(m)] for m in self.members.tolist()])
+        # Sets that fit alike keep the order of the dictionary, as in beam search.
+        place = torch.sort(self.members[:, -1].cpu(), stable=True).indices
+        order = place[torch.sort(errors[place], stable=True).indices].to(self.members.device)
+        return Sets(self.members[order], self.strengths[order], self.left[order])
+
+
+def stride_mixture(transitions: int, strides: tuple[int, ...], sizes: Tensor) -> Tensor:
+    """A matrix over single steps whose products equal those over all strides together.
+
+    A transition over `r` frames is the sum of its `r` single steps. With one row per transition,
+    weighted by its size and number, only the Gram matrix of the rows matters: a square root of
+    it has as many rows as there are single steps.
+    """
+    rows = []
+    used = dict.fromkeys(min(r, transitions) if r else transitions for r in strides)
+    for r in used:
+        count = transitions - r + 1
+        for first in range(count):
+            row = sizes.new_zeros(transitions)
+            row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count))
+            rows.append(row)
+    stacked = torch.stack(rows)
+    mixed: Tensor = torch.linalg.qr(stacked, mode="r").R
+    return mixed
+
+
+def integration_weights(frames: int) -> Tensor:
+    """Weights `(frames - 1, frames)` of the integrals between neighbouring frames.
+
+    Each integrates the cubic through the four nearest frames (fewer if there are fewer).
+    """
+    weights = torch.zeros(frames - 1, frames, dtype=torch.float64)
+    points = min(4, frames)
+    powers = torch.arange(points, dtype=torch.float64)
+    for j in range(frames - 1):
+        first = max(0, min(j - 1, frames - points))
+        at = torch.arange(first, first + points, dtype=torch.float64) - j
+        weights[j, first : first + points] = torch.linalg.solve(
+            at[None] ** powers[:, None], 1 / (powers + 1)
+        )
+    return weights

@@ -20,7 +20,7 @@ RESULTS = ROOT / "docs" / "results"
 
 
 def records() -> list[dict]:
-    return json.loads((RESULTS / "advection-diffusion.json").read_text())
+    return json.loads((RESULTS / "method.json").read_text())
 
 
 def test_the_readme_table_is_written_from_the_stored_records() -> None:
@@ -29,7 +29,7 @@ def test_the_readme_table_is_written_from_the_stored_records() -> None:
 
 
 def test_the_results_page_is_written_from_the_stored_records() -> None:
-    text = (RESULTS / "advection-diffusion.md").read_text()
+    text = (RESULTS / "method.md").read_text()
     command = re.search(r"Written by `([^`]+)`", text)
     assert command is not None
     title = text.splitlines()[0].removeprefix("# ")

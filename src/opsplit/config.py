@@ -32,6 +32,8 @@ class EncoderConfig:
     """Width of the decoder."""
     head_width: int = 128
     """Features in front of the decoder's last layer; it sets the size on disk."""
+    head_bias: bool = False
+    """Whether that layer has a bias, which all operators share."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class TrainConfig:
     weight_decay: float = 1e-4
     warm_up: int = 1000
     """Steps of linear warm-up."""
+    encoder_rate: float = 1.0
+    """The encoder's learning rate, relative to the others'."""
+    shared_rate: float = 1.0
+    """The learning rate of what all operators share, relative to the others'."""
     clip: float = 1.0
     """Largest gradient norm."""
     ema: float = 0.999
@@ -71,6 +77,14 @@ class TrainConfig:
     codebook_momentum: float = 0.99
     commitment: float = 0.5
     """Weight of the pull of codes towards their environment's code."""
+    polish: float = 0.0
+    """Share of the budget, at its end, in which the codebook is trained by gradient."""
+    polish_reads: float = 0.25
+    """Share of those steps in which the encoder learns to tell the codes."""
+    per_channel: bool = False
+    """Weigh every channel by its own size in the loss."""
+    resolved: float | None = None
+    """Leave out frames with more than this share of their energy in the upper half of the modes."""
     dictionary: int = 256
     """Operators extracted at the end (on-the-fly physics)."""
     validate_every: int = 500
@@ -164,8 +178,89 @@ FAMILY_CHANGES: dict[tuple[str, str], dict[str, Any]] = {
 }
 """Where a family wants other numbers than its preset."""
 
+STORED_CHANGES: dict[str, Any] = {"recipe": "codebook", "durations": (1.0,), "warm_up_states": 0.0}
+"""Stored trajectories have environments, and frames that are whole steps apart."""
 
-def preset_configs(preset: str, family: str) -> tuple[EncoderConfig, TrainConfig]:
-    """The settings of a preset for a family."""
+PHYSICS_CHANGES: dict[tuple[str, str], dict[str, Any]] = {
+    ("combined", "spectral"): {
+        "durations": (1.0, 1.0, 4.0),
+        "states": 4,
+        "learning_rate": 3e-3,
+        "encoder_rate": 0.3,
+        "shared_rate": 3.0,
+        "polish": 1.0,
+    },
+    ("gray-scott", "spectral"): {
+        "environments": 4,
+        "states": 2,
+        "durations": (1.0, 4.0),
+        "learning_rate": 3e-3,
+        "encoder_rate": 0.3,
+        "shared_rate": 3.0,
+        "polish": 1.0,
+        "per_channel": True,
+    },
+    ("navier-stokes", "spectral"): {
+        "environments": 2,
+        "states": 1,
+        "learning_rate": 3e-3,
+        "encoder_rate": 0.3,
+        "shared_rate": 3.0,
+        "polish": 1.0,
+        "resolved": 3e-3,
+    },
+    ("combined", "unet"): {"polish": 1.0},
+    ("gray-scott", "unet"): {"environments": 4, "states": 2, "polish": 1.0, "per_channel": True},
+    ("navier-stokes", "unet"): {"environments": 4, "states": 1, "polish": 1.0, "resolved": 1e-4},
+}
+"""Where an equation and a family want other numbers (not in the paper's preset)."""
+
+CODES = {"combined": 3, "gray-scott": 4, "navier-stokes": 4}
+"""Numbers in a code, where not two."""
+
+OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
+    ("advection-diffusion", "spectral"): {"copies": 2},
+    # Fronts: fluxes between neighbouring points; dispersion is of order one at kappa = 10.
+    ("combined", "spectral"): {
+        "copies": 0,
+        "shifts": 6,
+        "products": 16,
+        "constants": False,
+        "absolute": True,
+        "dealias": 1.0,
+        "wavenumber_scale": 0.4,
+        "quiet": True,
+        "output_scale": 0.1,
+    },
+    # A reaction is a polynomial in every point; gated layers learned none of it (docs/notes).
+    ("gray-scott", "spectral"): {
+        "degree": 3,
+        "derivatives": False,
+        "dealias": 1.0,
+        "wavenumber_scale": 30.0,
+        "output_scale": 0.3,
+    },
+    ("navier-stokes", "spectral"): {
+        "degree": 2,
+        "constants": False,
+        "inverse": True,
+        "wavenumber_scale": 10.0,
+        "output_scale": 2.0,
+        "steps": 4,
+    },
+    ("navier-stokes", "unet"): {"steps": 4},
+}
+"""Arguments of an operator family where an equation wants other than the default."""
+
+
+def preset_configs(
+    preset: str, family: str, physics: str = "", stored: bool = False
+) -> tuple[EncoderConfig, TrainConfig]:
+    """The settings of a preset for a family and an equation."""
     encoder, train = PRESETS[preset]
-    return encoder, replace(train, **FAMILY_CHANGES.get((preset, family), {}))
+    changes = FAMILY_CHANGES.get((preset, family), {}) | (STORED_CHANGES if stored else {})
+    if stored and preset == "cpu":
+        changes |= PHYSICS_CHANGES.get((physics, family), {})
+    if physics in CODES:
+        encoder = replace(encoder, code=CODES[physics], head_bias=True)
+    return encoder, replace(train, **changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.physics import get_physics
 from opsplit.physics.combined import Combined, godunov_difference
 
 PHYSICS = Combined()
@@ -138,3 +141,86 @@ def test_least_squares_on_the_known_terms_finds_the_coefficients() -> None:
     found = PHYSICS.least_squares(window, PHYSICS.dt)
     for name in NAMES:
         assert found[name] == pytest.approx(float(mu[name][0]), abs=0.02)
+
+
+@pytest.mark.parametrize("left, right", [(1.0, 0.0), (1.0, -0.5), (0.2, -0.8)])
+def test_the_shock_of_a_riemann_problem_stands_where_it_should(left: float, right: float) -> None:
+    """Within a cell of `alpha (left + right) t`, on every grid."""
+    alpha, time = 0.7, 2.0
+    for points in (128, 256):
+        physics, x = Combined(Grid((points,), (16.0,))), line(points)
+        u = torch.where((x >= 4) & (x < 8), left, right).double()[None, None]
+        found = physics.solve(u, numbers((alpha, 0, 0)), torch.tensor([time]).double())[0, 0, 0]
+        middle = (left + right) / 2
+        after = int(((x > 6.5) & (found < middle)).nonzero().min())
+        high, low = float(found[after - 1]), float(found[after])
+        gap = 16 / points
+        shock = float(x[after - 1]) + gap * (high - middle) / (high - low)
+        # The jump was between the last point of the plateau and the next.
+        assert shock == pytest.approx(8 - gap / 2 + alpha * (left + right) * time, abs=gap)
+
+
+def test_shocks_only_lose_energy() -> None:
+    data = PHYSICS.generate("alpha", 3, seed=2, frames=100).data.double()
+    energy = data.square().mean((2, 3))
+    assert float(energy.diff(dim=1).max()) < 1e-7
+    assert bool((energy[:, -1] < 0.95 * energy[:, 0]).any())
+
+
+def test_doubling_the_resolution_changes_less_and_less() -> None:
+    mu, time = numbers((0.5, 0.1, 0.2)), torch.tensor([1.0]).double()
+
+    def run(points: int) -> Tensor:
+        physics = Combined(Grid((points,), (16.0,)))
+        u = physics.initial_fields(1, torch.Generator().manual_seed(4))
+        return physics.solve(u, mu, time)[..., :: points // 64]
+
+    runs = [run(points) for points in (64, 128, 256)]
+    first, second = (float((a - b).norm() / b.norm()) for a, b in itertools.pairwise(runs))
+    assert second < 2e-3 and second < first / 3
+
+
+def test_the_list_of_dynamics_is_128_values_of_each_coefficient_alone() -> None:
+    table = PHYSICS.environments()
+    for i, (name, high) in enumerate((("alpha", 1.0), ("beta", 0.4), ("gamma", 1.0))):
+        active = table[name][128 * i : 128 * (i + 1)]
+        torch.testing.assert_close(active, high * torch.arange(1, 129).double() / 128)
+        assert int((table[name] != 0).sum()) == 128
+    assert {p: get_physics("combined", p).trajectories_of(0) for p in ("paper", "cpu")} == {
+        "paper": 64,
+        "cpu": 8,
+    }
+
+
+def test_histories_lead_some_training_fields_through_other_mechanisms() -> None:
+    mu = numbers(*[(0.0, 0.1, 0.0)] * 16)
+
+    def harmonics(histories: float) -> Tensor:
+        physics = Combined(histories=histories)
+        fields = physics.training_fields(mu, torch.Generator().manual_seed(6))
+        torch.testing.assert_close(fields.mean(2), torch.zeros(16, 1).double(), rtol=0, atol=1e-9)
+        return torch.fft.rfft(fields[:, 0], norm="forward")[:, 6:].abs().amax(1)
+
+    assert int((harmonics(0.0) > 1e-12).sum()) == 0
+    # Two of three mechanisms make no harmonics of their own.
+    assert 2 <= int((harmonics(0.5) > 1e-9).sum()) <= 12
+    assert int((harmonics(1.0) > 1e-9).sum()) > int((harmonics(0.5) > 1e-9).sum())
+
+
+def test_training_trajectories_are_reproducible_and_follow_their_dynamics() -> None:
+    physics = get_physics("combined")
+    made = physics.generate_environment(200, 3, seed=9)
+    assert torch.equal(made.data, physics.generate_environment(200, 3, seed=9).data)
+    assert not torch.equal(made.data, physics.generate_environment(200, 3, seed=8).data)
+    beta = 0.4 * 73 / 128
+    assert made.coefficients["beta"].tolist() == pytest.approx([beta] * 3)
+    spectrum = torch.fft.rfft(made.data.double()[:, :, 0]).abs()[:, :, 1:4]
+    decay = torch.exp(-beta * (2 * math.pi * torch.arange(1, 4) / 16) ** 2 * 4).double()
+    torch.testing.assert_close(spectrum[:, -1], decay * spectrum[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_list_is_asked_for_only_where_there_is_one() -> None:
+    with pytest.raises(OpsplitError, match="draws its training coefficients at random"):
+        get_physics("advection-diffusion").environments()
+    with pytest.raises(OpsplitError, match=r"Unknown preset 'gpu' of combined; choose from"):
+        get_physics("combined", "gpu")

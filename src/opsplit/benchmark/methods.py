@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from opsplit.errors import OpsplitError
 from opsplit.model import Model
 from opsplit.physics import Physics
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.search import Composition, Uniform, get_search
+from opsplit.search import Composition, get_search
 from opsplit.search.result import Cost
 from opsplit.trajectories import Trajectories
 
@@ -62,16 +63,21 @@ def least_squares(physics: Physics) -> Method:
 
 
 def splitting(
-    model: Model, search: str, dictionary: OperatorDictionary, device: str = "cpu"
+    model: Model,
+    search: str,
+    dictionary: OperatorDictionary,
+    device: str = "cpu",
+    settings: dict[str, Any] | None = None,
 ) -> Method:
     """A search over compositions, or the one operator the hypernetwork reads (`direct`)."""
+    name = "beam" if search == "direct" else search
 
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
         began = time.perf_counter()
         window = observed.data[0]
         chosen = model.read(window) if search == "direct" else dictionary
-        name = "beam" if search == "direct" else search
-        strategy = Uniform(seed=seed) if name == "uniform" else get_search(name)
+        seeded: dict[str, Any] = {"seed": seed} if name == "uniform" else {}
+        strategy = replace(get_search(name), **(settings or {}), **seeded)
         splitter = OperatorSplitter(model, search=strategy, device=device)
         splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()
@@ -94,8 +100,9 @@ def make_method(
     model: Model | None = None,
     dictionary: OperatorDictionary | None = None,
     device: str = "cpu",
+    settings: dict[str, Any] | None = None,
 ) -> Method:
-    """A method by its name in the tables."""
+    """A method by its name in the tables; `settings` are those of its search."""
     check_methods([name])
     if name == "persistence":
         return persistence(physics)
@@ -104,7 +111,7 @@ def make_method(
     if model is None:
         raise OpsplitError(f"The method {name!r} needs a model.")
     chosen = model.dictionary if dictionary is None else dictionary
-    return splitting(model, name, chosen, device)
+    return splitting(model, name, chosen, device, settings)
 
 
 def check_methods(names: Iterable[str]) -> None:

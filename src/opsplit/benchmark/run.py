@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from opsplit._files import origin
-from opsplit.benchmark.methods import make_method
-from opsplit.benchmark.tasks import columns, test_windows
+from opsplit.benchmark.methods import METHODS, make_method
+from opsplit.benchmark.tasks import COLUMNS, columns, test_window
 from opsplit.commands.common import fingerprint
-from opsplit.model import Model, load_model, locate
+from opsplit.dictionary import OperatorDictionary
+from opsplit.model import Model, bundled, load_model, locate
 from opsplit.physics import get_physics
 from opsplit.report.metrics import nrmse
 from opsplit.report.progress import Progress
@@ -51,6 +52,19 @@ def cells(
     return sorted(out, key=lambda c: (c.family == "unet", c.method in ("uniform", "beam")))
 
 
+def known_cells(n: int) -> list[Cell]:
+    """Every cell that the bundled models make possible, in the order of the tables."""
+    held = bundled()
+    return [
+        Cell(physics, column, method, family, n)
+        for physics, named in COLUMNS.items()
+        for family in (None, *held.get(physics, []))
+        for method in METHODS
+        if (family is None) == (method in WITHOUT_MODEL)
+        for column in named
+    ]
+
+
 def measure(
     cell: Cell,
     seed: int,
@@ -71,25 +85,30 @@ def measure(
         folder = locate(model or cell.physics, None if model else cell.family)
         loaded = load_model(folder, cell.family)
         mark = fingerprint(folder / "model.safetensors", folder / "dictionary.safetensors")
-    run = make_method(cell.method, physics, loaded, device=device)
+    dictionary = None if loaded is None else evenly(loaded.dictionary, column.operators)
+    settings = column.settings.get(cell.method)
+    run = make_method(cell.method, physics, loaded, dictionary, device, settings)
     name = "-".join([cell.physics, cell.column, cell.method, cell.family or "none", mark])
     file = cache / f"{name}-seed{seed}.jsonl"
     kept = _read(file)
     missing = [] if only_measured else [i for i in range(cell.n) if i not in kept]
     if missing:
-        observed, future = test_windows(column, cell.n, seed)
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "a") as stream:
             for done, i in enumerate(missing):
                 words = f"{cell.method} {cell.family or ''} {cell.column}"
                 bar.update(done / len(missing), f"{words} {i + 1}/{cell.n}")
-                one = observed[[i]]
+                one, future = test_window(column, i, seed, cache / "windows")
                 outcome = run(one, column.horizon, seed + i)
-                error = float(nrmse(outcome.frames[None], future.data[[i]]))
+                error = float(nrmse(outcome.frames[None], future.data))
                 true = {k: float(v[0]) for k, v in one.coefficients.items()}
                 kept[i] = {
                     "trajectory": i,
                     "nrmse": error,
+                    "nrmse_per_channel": {
+                        name: float(nrmse(outcome.frames[None, :, [c]], future.data[:, :, [c]]))
+                        for c, name in enumerate(one.channels)
+                    },
                     "fit_error": outcome.fit_error,
                     "absolute_error": {
                         k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true
@@ -102,6 +121,14 @@ def measure(
                 stream.flush()
     rows = [kept[i] for i in range(cell.n) if i in kept]
     return _record(cell, rows, column.published.get(cell.method), loaded) if rows else None
+
+
+def evenly(dictionary: OperatorDictionary, n: int | None) -> OperatorDictionary:
+    """Every so-manyth operator, up to the last, so that `n` are left."""
+    if n is None or n >= len(dictionary):
+        return dictionary
+    stride = len(dictionary) // n
+    return dictionary.select(range(stride - 1, len(dictionary), stride))
 
 
 def _read(file: Path) -> dict[int, dict[str, Any]]:
@@ -142,6 +169,11 @@ def _record(
         "nrmse": float(errors.mean()),
         "standard_error": float(errors.std() / len(rows) ** 0.5) if len(rows) > 1 else None,
         "median": float(errors.median()),
+        "nrmse_per_channel": {
+            name: mean([r["nrmse_per_channel"][name] for r in rows])
+            for name in rows[0].get("nrmse_per_channel", {})
+            if len(rows[0]["nrmse_per_channel"]) > 1
+        },
         "largest": float(errors.max()),
         "n": len(rows),
         "published": published,

@@ -9,68 +9,63 @@ from opsplit.errors import OpsplitError
 PAPER_NAMES = {"direct": "DISCO (original)", "uniform": "uniform", "beam": "beam"}
 
 
+TABLES = {
+    "Unseen ranges": ("c", "D", "alpha", "gamma"),
+    "Unseen compositions": ("A+D", "NA+D", "NA+Disp", "D+Disp", "all3", "GS", "NS"),
+}
+"""The paper's two tables and their columns."""
+
+TITLES = {
+    "A+D": "advection + diffusion",
+    "c": "c in [1, 3]",
+    "D": "D in [1, 3]",
+    "alpha": "alpha in [1, 2]",
+    "gamma": "gamma in [1, 2]",
+    "all3": "all 3",
+    "GS": "Gray-Scott",
+    "NS": "Navier-Stokes",
+}
+
+
 def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
-    """One table of errors, one of coefficients, one of costs and origins."""
-    names = list(dict.fromkeys(r["column"] for r in records))
-    rows = list(dict.fromkeys((r["method"], r["family"]) for r in records))
-    held = {(r["method"], r["family"], r["column"]): r for r in records}
-    published = {(r["method"], r["column"]): r["published"] for r in records if r["published"]}
-
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cells) + " |"
-
-    def rule(n: int) -> str:
-        return "|" + "---|" * n
-
-    def of(method: str, family: str | None, column: str, key: str) -> Any:
-        record = held.get((method, family, column))
-        return None if record is None else record[key]
-
-    def error(method: str, family: str | None, column: str) -> str:
-        record = held.get((method, family, column))
-        if record is None:
-            return ""
-        spread = record["standard_error"]
-        return _number(record["nrmse"]) + (f" ± {_number(spread)}" if spread is not None else "")
-
+    """The paper's tables, then channels, coefficients, costs and origins."""
     lines = [
         f"# {title}",
         "",
         f"Written by `{command}`. NRMSE is `||u - v|| / ||u||` over all predicted frames, channels "
         "and points of a trajectory, then the mean over trajectories (± standard error); lower "
-        "is better. Fields with power 3, window start uniform in frames 0..50, 16 frames "
-        "observed, 34 predicted.",
-        "",
-        line(["method", "family", *names, "n"]),
-        rule(len(names) + 3),
+        "is better. 16 frames are observed; 34, 50, 32 and 16 frames are predicted in "
+        "advection-diffusion, the combined equation, Gray-Scott and Navier-Stokes. Our Gray-Scott "
+        "fields are a quarter of the paper's square at its spacing, our Navier-Stokes fields have "
+        "128 x 128 points instead of 256 x 256.",
     ]
-    for method in ("direct", "uniform", "beam"):
-        values = [published.get((method, c)) for c in names]
-        if any(v is not None for v in values):
-            shown = ["" if v is None else f"{v:.3f}" for v in values]
-            lines.append(line([f"{PAPER_NAMES[method]}, published", "unet, A100", *shown, "512"]))
-    for method, family in rows:
-        count = _counts([of(method, family, c, "n") for c in names])
-        cells = [error(method, family, c) for c in names]
-        lines.append(line([method, family or "", *cells, count]))
-    keys = list(dict.fromkeys(k for r in records for k in r["coefficient_mae"]))
+    for name, columns in TABLES.items():
+        there = [c for c in columns if any(r["column"] == c for r in records)]
+        if there:
+            lines += ["", f"## {name}", "", *_errors(records, there)]
+    channels = [r for r in records if r.get("nrmse_per_channel")]
+    if channels:
+        lines += ["", "## Channels", "", "NRMSE of every channel by itself.", ""]
+        lines += [_line(["column", "method", "family", "channel", "NRMSE"]), _rule(5)]
+        for r in channels:
+            lines += [
+                _line([r["column"], r["method"], r["family"] or "", name, _number(value)])
+                for name, value in r["nrmse_per_channel"].items()
+            ]
     lines += ["", "## Identified coefficients", "", "Mean absolute error.", ""]
-    lines += [line(["method", "family", *(f"{c}: {k}" for c in names for k in keys)])]
-    lines += [rule(2 + len(names) * len(keys))]
-    for method, family in rows:
-        found = [
-            (of(method, family, c, "coefficient_mae") or {}).get(k) for c in names for k in keys
-        ]
-        if any(v is not None for v in found):
-            shown = ["" if v is None else f"{v:.4f}" for v in found]
-            lines.append(line([method, family or "", *shown]))
-    lines += ["", "## Cost and origin", ""]
-    lines += [line(["method", "family", "column", "n", "median", "largest", "fit error",
-                    "seconds per trajectory", "operator evaluations", "training minutes",
-                    "command", "seed", "commit", "hardware"])]  # fmt: skip
-    lines += [rule(14)]
+    lines += [_line(["column", "method", "family", "coefficient", "error"]), _rule(5)]
     for r in records:
-        lines.append(line([
+        lines += [
+            _line([r["column"], r["method"], r["family"] or "", name, f"{value:.4g}"])
+            for name, value in r["coefficient_mae"].items()
+        ]
+    lines += ["", "## Cost and origin", ""]
+    lines += [_line(["method", "family", "column", "n", "median", "largest", "fit error",
+                     "seconds per trajectory", "operator evaluations", "training minutes",
+                     "command", "seed", "commit", "hardware"])]  # fmt: skip
+    lines += [_rule(14)]
+    for r in records:
+        lines.append(_line([
             r["method"], r["family"] or "", r["column"], str(r["n"]), _number(r["median"]),
             _number(r["largest"]), _or_blank(r["fit_error"], ".2g"),
             f"{r['seconds_per_trajectory']:.3f}", f"{r['operator_evaluations']:,.0f}",
@@ -78,6 +73,40 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
             r["commit"], r["hardware"],
         ]))  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _errors(records: list[dict[str, Any]], columns: list[str]) -> list[str]:
+    """One table of errors, published rows first."""
+    held = {(r["method"], r["family"], r["column"]): r for r in records}
+    published = {(r["method"], r["column"]): r["published"] for r in records if r["published"]}
+    lines = [_line(["method", "family", *(TITLES.get(c, c) for c in columns), "n"])]
+    lines += [_rule(len(columns) + 3)]
+    for method, name in PAPER_NAMES.items():
+        values = [published.get((method, c)) for c in columns]
+        if any(v is not None for v in values):
+            shown = [_or_blank(v, ".3f") for v in values]
+            lines.append(_line([f"{name}, published", "unet, A100", *shown, ""]))
+    for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
+        found = [held.get((method, family, c)) for c in columns]
+        if any(found):
+            counts = _counts([r["n"] for r in found if r])
+            lines.append(_line([method, family or "", *(_error(r) for r in found), counts]))
+    return lines
+
+
+def _error(record: dict[str, Any] | None) -> str:
+    if record is None:
+        return ""
+    spread = record["standard_error"]
+    return _number(record["nrmse"]) + (f" ± {_number(spread)}" if spread is not None else "")
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _rule(n: int) -> str:
+    return "|" + "---|" * n
 
 
 def _number(value: float) -> str:
@@ -89,32 +118,22 @@ BEGIN, END = "<!-- results", "<!-- end of results -->"
 
 
 def summary(records: list[dict[str, Any]]) -> str:
-    """The short table of a README: one row per method and family."""
-    names = list(dict.fromkeys(r["column"] for r in records))
+    """The short table of a README: the paper's columns as rows, ours beside the published."""
+    shown = [("beam", "spectral"), ("pursuit", "spectral"), ("beam", "unet"), ("pursuit", "unet")]
+    plain = [("persistence", None), ("least-squares", None)]
     held = {(r["method"], r["family"], r["column"]): r for r in records}
-    beam = {r["column"]: r["published"] for r in records if r["method"] == "beam"}
-    lines = [
-        "| | " + " | ".join(f"{TITLES.get(c, c)}" for c in names) + " | seconds | trajectories |",
-        "|---|" + "---|" * (len(names) + 2),
-        "| published beam (A100) | "
-        + " | ".join(_or_blank(beam.get(c), ".3f") for c in names)
-        + " | 21 to 26 | 512 |",
-    ]
-    for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
-        cells = " | ".join(
-            _number(held[method, family, c]["nrmse"]) if (method, family, c) in held else ""
-            for c in names
+    names = [c for columns in TABLES.values() for c in columns]
+    labels = [f"{m}, {f}" for m, f in shown] + ["nothing changes", "terms given"]
+    lines = [_line(["", "published beam", *labels]), _rule(len(labels) + 2)]
+    for name in names:
+        found = [held.get((m, f, name)) for m, f in (*shown, *plain)]
+        published = next(
+            (r["published"] for r in records if r["column"] == name and r["method"] == "beam"), None
         )
-        found = [held[method, family, c] for c in names if (method, family, c) in held]
-        seconds = sum(r["seconds_per_trajectory"] for r in found) / len(found)
-        label = f"{method}, {family}" if family else method
-        if method == "pursuit":
-            label = f"**{label}**"
-        lines.append(f"| {label} | {cells} | {seconds:.2f} | {_counts([r['n'] for r in found])} |")
+        if any(found):
+            cells = ["" if r is None else f"{_number(r['nrmse'])} ({r['n']})" for r in found]
+            lines.append(_line([TITLES.get(name, name), _or_blank(published, ".3f"), *cells]))
     return "\n".join(lines)
-
-
-TITLES = {"A+D": "advection + diffusion", "c": "c in [1, 3]", "D": "D in [1, 3]"}
 
 
 def insert_summary(text: str, records: list[dict[str, Any]]) -> str:
@@ -126,9 +145,10 @@ def insert_summary(text: str, records: list[dict[str, Any]]) -> str:
     return f"{head}\n{summary(records)}\n\n{text[end:]}"
 
 
-def _counts(counts: list[int | None]) -> str:
-    """How many trajectories: one number, or one per column where they differ."""
-    return "/".join(str(n or 0) for n in counts) if len(set(counts)) > 1 else str(counts[0])
+def _counts(counts: list[int]) -> str:
+    """How many trajectories: one number, or the smallest and the largest."""
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _or_blank(value: float | None, form: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,24 +23,62 @@ class Column:
     split: str
     horizon: int
     """Frames to predict."""
-    last_start: int
-    """Windows start uniformly in frames 0..last_start."""
+    starts: tuple[int, int]
+    """Windows start uniformly between these two frames."""
     published: dict[str, float]
     """NRMSE of the paper by method."""
+    operators: int | None = None
+    """Operators of the dictionary to search over, evenly chosen (all if not told)."""
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What the paper sets for a search, where it is not the default."""
+
+
+def _columns(
+    physics: str,
+    horizon: int,
+    starts: tuple[int, int],
+    published: dict[str, tuple[float, float, float]],
+    **more: Any,
+) -> dict[str, Column]:
+    """Columns of one equation; published are direct, uniform and beam."""
+    methods = ("direct", "uniform", "beam")
+    return {
+        name: Column(
+            physics, name, horizon, starts, dict(zip(methods, values, strict=True)), **more
+        )
+        for name, values in published.items()
+    }
 
 
 COLUMNS: dict[str, dict[str, Column]] = {
-    "advection-diffusion": {
-        "A+D": Column(
-            "advection-diffusion", "A+D", 34, 50, {"direct": 0.170, "uniform": 0.043, "beam": 0.015}
-        ),
-        "c": Column(
-            "advection-diffusion", "c", 34, 50, {"direct": 0.768, "uniform": 0.113, "beam": 0.052}
-        ),
-        "D": Column(
-            "advection-diffusion", "D", 34, 50, {"direct": 0.159, "uniform": 0.055, "beam": 0.002}
-        ),
-    }
+    "advection-diffusion": _columns(
+        "advection-diffusion",
+        34,
+        (0, 50),
+        {"A+D": (0.170, 0.043, 0.015), "c": (0.768, 0.113, 0.052), "D": (0.159, 0.055, 0.002)},
+    ),
+    "combined": _columns(
+        "combined",
+        50,
+        (25, 25),
+        {
+            "NA+D": (0.085, 0.068, 0.056),
+            "NA+Disp": (0.100, 0.103, 0.049),
+            "D+Disp": (0.120, 0.043, 0.007),
+            "all3": (0.164, 0.075, 0.036),
+            "alpha": (0.088, 0.027, 0.016),
+            "gamma": (1.007, 0.070, 0.022),
+        },
+        operators=96,
+    ),
+    "gray-scott": _columns(
+        "gray-scott",
+        32,
+        (0, 0),
+        {"GS": (0.245, 0.089, 0.089)},
+        settings={"uniform": {"trials": 200}, "beam": {"width": 8}},
+    ),
+    "navier-stokes": _columns("navier-stokes", 16, (0, 0), {"NS": (0.572, 0.209, 0.066)}),
 }
 
 
@@ -48,27 +88,43 @@ def columns(physics: str) -> dict[str, Column]:
     return COLUMNS[physics]
 
 
-def test_windows(column: Column, n: int, seed: int) -> tuple[Trajectories, Trajectories]:
-    """`n` fresh trajectories of a column: observed frames and the frames to predict.
+def test_window(
+    column: Column, number: int, seed: int, cache: Path | None = None
+) -> tuple[Trajectories, Trajectories]:
+    """One fresh trajectory of a column: the observed frames and the frames to predict.
 
-    The first trajectories are the same for every `n`, so that a slow method measured on few
-    is measured on a part of what a fast one saw.
+    A number always means the same trajectory, so that a slow method measured on few is measured
+    on a part of what a fast one saw. Simulations that take long are kept in `cache`.
     """
     physics = get_physics(column.physics)
-    parts = [physics.generate(column.split, 1, seed * 100_003 + i) for i in range(n)]
+    begin, last = column.starts
+    draw = torch.Generator().manual_seed(seed * 100_003 + number + 50_021)
+    start = begin + int(torch.randint(last - begin + 1, (1,), generator=draw))
+    file = None
+    if cache is not None and physics.per_environment:
+        file = cache / f"{column.physics}-{column.split}-{seed}-{number}.npz"
+    if file is not None and file.exists():
+        whole = Trajectories.load(file)
+    else:
+        # An equation whose frames cost nothing makes all of them.
+        frames = start + OBSERVED + column.horizon if physics.per_environment else None
+        whole = physics.generate(column.split, 1, seed * 100_003 + number, frames)
+        if file is not None:
+            whole.save(file)
+    return whole.windows(OBSERVED, start), whole.windows(column.horizon, start + OBSERVED)
+
+
+def test_windows(
+    column: Column, n: int, seed: int, cache: Path | None = None
+) -> tuple[Trajectories, Trajectories]:
+    """The first `n` trajectories of a column."""
+    pairs = [test_window(column, number, seed, cache) for number in range(n)]
+    observed, future = zip(*pairs, strict=True)
+    return _join(observed), _join(future)
+
+
+def _join(parts: tuple[Trajectories, ...]) -> Trajectories:
+    first = parts[0]
+    coefficients = {k: torch.cat([p.coefficients[k] for p in parts]) for k in first.coefficients}
     data = torch.cat([p.data for p in parts])
-    coefficients = {
-        name: torch.cat([p.coefficients[name] for p in parts]) for name in parts[0].coefficients
-    }
-    whole = Trajectories(data, parts[0].times, physics.grid, physics.channels, coefficients)
-    starts = torch.cat(
-        [
-            torch.randint(
-                column.last_start + 1,
-                (1,),
-                generator=torch.Generator().manual_seed(seed * 100_003 + i + 50_021),
-            )
-            for i in range(n)
-        ]
-    )
-    return whole.windows(OBSERVED, starts), whole.windows(column.horizon, starts + OBSERVED)
+    return Trajectories(data, first.times, first.grid, first.channels, coefficients)

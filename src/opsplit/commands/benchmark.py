@@ -20,11 +20,15 @@ class Benchmark(Common):
 
     Every trajectory is kept as soon as it is measured: stop any time, run the same command again.
 
-    Example: opsplit benchmark advection-diffusion --method beam --family spectral --n 16
+    The tables are written from all that the cache holds of the bundled models.
+
+    Example: opsplit benchmark combined --method beam,pursuit --family spectral --n 16
     """
 
-    physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
-    """The benchmark."""
+    names: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="physics")] = "all"
+    """The benchmarks, separated by commas (default: all)."""
+    physics: str | None = None
+    """The same as an option."""
     method: str = "persistence,least-squares,direct,uniform,beam,pursuit"
     """Methods, separated by commas."""
     family: str | None = None
@@ -38,43 +42,54 @@ class Benchmark(Common):
     model: Path | None = None
     """Measure this model directory instead of the bundled ones."""
     only_measured: bool = False
-    """Run nothing: write the table from what has been measured so far."""
+    """Run nothing: write the tables from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
     """Where measured trajectories are kept."""
     readme: Path | None = None
     """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
-    """Folder for PHYSICS.md and PHYSICS.json."""
+    """Folder for method.md and method.json."""
 
-    def chosen_columns(self) -> list[str]:
-        from opsplit.benchmark.tasks import columns
+    def chosen(self) -> dict[str, list[str]]:
+        """The columns to measure, by physics."""
+        from opsplit.benchmark.tasks import COLUMNS, columns
 
-        known = list(columns(self.physics))
-        chosen = known if self.column is None else self.column.split(",")
-        for name in chosen:
-            if name not in known:
-                raise OpsplitError(f"{self.physics} has the columns {known}, not {name!r}.")
-        return chosen
+        if self.physics is not None and self.names != "all":
+            raise OpsplitError(f"Give the benchmark once: {self.names!r} or --physics.")
+        words = self.physics or self.names
+        physics = list(COLUMNS) if words == "all" else [w.strip() for w in words.split(",")]
+        held = {name: list(columns(name)) for name in physics}
+        wanted = None if self.column is None else [w.strip() for w in self.column.split(",")]
+        for name in wanted or []:
+            if not any(name in known for known in held.values()):
+                known = [c for names in held.values() for c in names]
+                raise OpsplitError(f"{words} has the columns {known}, not {name!r}.")
+        return {
+            name: [c for c in known if wanted is None or c in wanted]
+            for name, known in held.items()
+        }
 
     def run(self) -> None:
         self.check()
         from opsplit.benchmark.methods import METHODS, check_methods
-        from opsplit.benchmark.run import cells, measure
+        from opsplit.benchmark.run import Cell, cells, known_cells, measure
         from opsplit.benchmark.tables import insert_summary, markdown
-        from opsplit.model import load_model
+        from opsplit.model import bundled, load_model
         from opsplit.report.progress import Progress
 
         assert self.out is not None
         methods = [word.strip() for word in self.method.split(",")]
         check_methods(methods)
-        if self.family is not None:
-            families = [word.strip() for word in self.family.split(",")]
-        elif self.model is not None:
-            families = [load_model(self.model).config.family]
-        else:
-            families = ["spectral", "unet"]
+        todo: list[Cell] = []
+        for physics, chosen in self.chosen().items():
+            if self.family is not None:
+                families = [word.strip() for word in self.family.split(",")]
+            elif self.model is not None:
+                families = [load_model(self.model).config.family]
+            else:
+                families = bundled().get(physics, [])
+            todo += cells(physics, methods, families, self.n, self.n_unet, chosen)
         records = []
-        todo = cells(self.physics, methods, families, self.n, self.n_unet, self.chosen_columns())
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
                 found = measure(
@@ -85,12 +100,23 @@ class Benchmark(Common):
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."
             )
+        if self.model is None:
+            quiet = Progress("", enabled=False)
+            every = [
+                measure(cell, self.seed, self.cache, quiet, only_measured=True)
+                for cell in known_cells(MANY)
+            ]
+            records = [record for record in every if record]
         order = {name: i for i, name in enumerate(METHODS)}
         records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
-        write_json(self.out / f"{self.physics}.json", records)
-        title = self.physics.capitalize() + ": measured beside published"
-        text = markdown(records, title, command_line())
-        (self.out / f"{self.physics}.md").write_text(text)
+        write_json(self.out / "method.json", records)
+        text = markdown(records, TITLE, command_line())
+        (self.out / "method.md").write_text(text)
         if self.readme is not None:
             self.readme.write_text(insert_summary(self.readme.read_text(), records))
         print(json.dumps(records) if self.json else text)
+
+
+TITLE = "The method on the paper's benchmarks: measured beside published"
+MANY = 10_000
+"""More trajectories than anybody measures."""

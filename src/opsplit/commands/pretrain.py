@@ -25,7 +25,7 @@ class Pretrain(Common):
     physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
     """The equation to simulate on the fly, or a name for your own data."""
     data: Path | None = None
-    """Train on these trajectories (.npz of `Trajectories.save`) instead of simulating."""
+    """Train on these trajectories (what `opsplit generate` wrote) instead of simulating."""
     family: Family = "spectral"
     """Operator family."""
     recipe: Recipe | None = None

@@ -38,12 +38,15 @@ class Prepared:
 class Initialisation:
     """How generated parameters start and how far they may go, one number per parameter.
 
-    A decoder emits `bound * tanh((start + scale * raw) / bound)`.
+    A decoder emits `bound * tanh((start + scale * (shared + variation * raw)) / bound)`, where
+    `raw` depends on the code and `shared` does not.
     """
 
     start: Tensor
     scale: Tensor
     bound: Tensor
+    variation: Tensor | None = None
+    """How much a parameter may differ from operator to operator (not given: one)."""
 
 
 class OperatorFamily(ABC):

@@ -9,6 +9,8 @@ integrating-factor RK4 scheme with 2/3 dealiasing around each of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 import torch
@@ -23,6 +25,9 @@ from opsplit.operators.family import (
     longest,
     per_operator,
 )
+
+ROUNDING = 1e-3
+"""How far the corner of an absolute value is rounded, for a gradient everywhere."""
 
 
 class Spectral(OperatorFamily):
@@ -39,11 +44,26 @@ class Spectral(OperatorFamily):
         channels: physical channels of the field; `L` acts on each by itself.
         ndim: space axes.
         max_step: longest RK4 step of the products, in physical time.
-        copies: filtered copies of the field that enter the products (0: a linear operator).
+        copies: filtered copies of the field that enter the products.
+        shifts: copies shifted along every axis by neighbouring multiples of `spacing`, for fronts
+            that no smooth filter can follow; products are then differenced over one `spacing`.
+        products: products per layer (default: as many as copies; none: a linear operator).
         layers: gated layers `h -> (W h + w)(V h + v)`; one gives quadratic terms, two cubic.
+        constants: whether the layers have the shifts `w`, `v`; without them `f` is homogeneous.
+        absolute: half of the products take the absolute value of one factor (upwinding).
         inverse: give the copies filters like `i k / |k|^2` too (velocity from vorticity).
+        dealias: share of the modes of every axis that enter the products.
         bumps: bumps per coefficient of `L`, between wavenumber 0 and `bump_wavenumber`.
         wavenumber_scale: unit of the wavenumber.
+        spacing: distance of neighbouring `shifts`.
+        quiet: square `b1` and `b3`, keeping their sign. An operator that does not turn its waves
+            then needs no exact zero, which `kappa^3` would make much of.
+        output_scale: how fast the weights of the products are learned.
+        derivatives: whether products see and make derivatives; a reaction does neither.
+        degree: instead of gated layers, all monomials up to this degree (without `constants`: of
+            this degree) of the channels and, if asked for, their derivatives and `inverse`.
+        centre: the usual mean of every channel, taken off before (not given: 0).
+        spread: the usual size of what the monomials multiply, divided by (not given: 1).
     """
 
     name = "spectral"
@@ -54,26 +74,52 @@ class Spectral(OperatorFamily):
         ndim: int,
         max_step: float,
         copies: int = 4,
+        shifts: int = 0,
+        products: int | None = None,
         layers: int = 1,
+        constants: bool = True,
+        absolute: bool = False,
         inverse: bool = False,
+        dealias: float = 2 / 3,
         bumps: int = 8,
         bump_wavenumber: float = 50.0,
         wavenumber_scale: float = 1.0,
+        spacing: float = 1.0,
+        quiet: bool = False,
+        output_scale: float = 0.02,
+        derivatives: bool = True,
+        centre: Sequence[float] = (),
+        spread: Sequence[float] = (),
+        degree: int = 0,
     ) -> None:
         self.channels, self.ndim, self.max_step = channels, ndim, max_step
-        self.copies, self.layers, self.inverse = copies, layers, inverse
-        self.bumps, self.bump_wavenumber = bumps, bump_wavenumber
-        self.wavenumber_scale = wavenumber_scale
-        c, d, p = channels, ndim, copies
+        self.copies, self.shifts, self.layers = copies, shifts, layers
+        self.products = copies if products is None else products
+        self.constants, self.absolute, self.inverse = constants, absolute, inverse
+        self.dealias, self.bumps, self.bump_wavenumber = dealias, bumps, bump_wavenumber
+        self.wavenumber_scale, self.spacing, self.quiet = wavenumber_scale, spacing, quiet
+        self.output_scale, self.derivatives = output_scale, derivatives
+        self.centre, self.spread, self.degree = list(centre), list(spread), degree
+        if degree:
+            # Without layers: what is multiplied is fixed, only its weights are generated.
+            self.copies, self.layers = 0, 0
+            self.products = len(self._monomials())
+        c, d, q = channels, ndim, self.products
+        copies = self.copies
         self.shapes: dict[str, tuple[int, ...]] = {
             "decay": (3, c, 1 + bumps),
             "turn": (2, d, c, 1 + bumps),
         }
-        if copies:
-            self.shapes |= {"filter": (p, c, 1 + d * (1 + inverse))}
-            for layer in range(layers):
-                self.shapes |= {f"gate{layer}": (2, p, p), f"gate{layer}.shift": (2, p)}
-            self.shapes |= {"output": (c, p, 1 + d)}
+        if q:
+            if copies:
+                self.shapes |= {"filter": (copies, c, 1 + d * (derivatives + inverse))}
+            width = copies + shifts * d * c
+            for layer in range(self.layers):
+                self.shapes |= {f"gate{layer}": (2, q, width)}
+                if constants:
+                    self.shapes |= {f"gate{layer}.shift": (2, q)}
+                width = q
+            self.shapes |= {"output": (c, q, 1 if degree else 1 + d * derivatives)}
         self.n_parameters = sum(math.prod(shape) for shape in self.shapes.values())
 
     def config(self) -> dict[str, Any]:
@@ -82,11 +128,23 @@ class Spectral(OperatorFamily):
             "ndim",
             "max_step",
             "copies",
+            "shifts",
+            "products",
             "layers",
+            "constants",
+            "absolute",
             "inverse",
+            "dealias",
             "bumps",
             "bump_wavenumber",
             "wavenumber_scale",
+            "spacing",
+            "quiet",
+            "output_scale",
+            "derivatives",
+            "centre",
+            "spread",
+            "degree",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -96,23 +154,30 @@ class Spectral(OperatorFamily):
         Scales even out what a parameter does: a power of k acts on fields up to k = 10 or so,
         and bumps only correct a law that is mostly a power of k.
         """
-        start, scale, bound = [], [], []
+        start, scale, bound, variation = [], [], [], []
         for name, shape in self.shapes.items():
-            begin, size = torch.zeros(shape), torch.ones(shape)
+            begin, size, differs = torch.zeros(shape), torch.ones(shape), torch.ones(shape)
             if name in ("decay", "turn"):
                 powers = (0.3, 1.0, 0.1) if name == "decay" else (1.0, 0.02)
                 size *= torch.tensor(powers).reshape(-1, *[1] * (len(shape) - 1))
                 size[..., 1:] *= 0.02
+                if self.quiet and name == "turn":
+                    size = size.sqrt()
+                    begin[1, ..., 0] = 0.2 * size[1, ..., 0]
                 if name == "decay":
                     begin[..., 0] = 0.1 * size[..., 0]
             elif name == "output":
-                size *= 0.02
+                size *= self.output_scale
+                differs *= 0.3 if self.shifts else 1.0
             elif not name.endswith("shift"):
+                # Operators that differ in strength only may share what they multiply.
+                differs *= 0.05 if self.shifts else 1.0
                 begin = torch.randn(shape, generator=generator) / math.sqrt(shape[-1])
             start.append(begin.flatten())
             scale.append(size.flatten())
             bound.append(torch.full((begin.numel(),), 20.0))
-        return Initialisation(torch.cat(start), torch.cat(scale), torch.cat(bound))
+            variation.append(differs.flatten())
+        return Initialisation(*(torch.cat(x) for x in (start, scale, bound, variation)))
 
     def check_grid(self, grid: Grid) -> None:
         super().check_grid(grid)
@@ -146,19 +211,41 @@ class Spectral(OperatorFamily):
         size = size / self.wavenumber_scale
         decay = torch.einsum("efcb,b...->efc...", w["decay"], basis)
         turn = torch.einsum("efacb,b...->efac...", w["turn"], basis)
+        if self.quiet:
+            turn = turn * turn.abs()
         real = decay[:, 0] ** 2 + (size * decay[:, 1]) ** 2 + (size**2 * decay[:, 2]) ** 2
         imag = (kappa[:, None] * (turn[:, 0] + size**2 * turn[:, 1])).sum(1)
         tensors = {"symbol": torch.complex(-real, imag)}
-        if self.copies:
+        if self.products:
             one = torch.ones_like(size)
             gradient = [1j * k for k in kappa]
-            safe = torch.where(size > 0, size, one) ** 2
-            inverse = [torch.where(size > 0, g / safe, 0 * g) for g in gradient]
-            into = torch.stack([one + 0j, *gradient, *(inverse if self.inverse else [])])
-            out = torch.stack([one + 0j, *gradient])
             keep = self._dealias(grid, device)
-            tensors["filter"] = torch.einsum("epcb,b...->epc...", w["filter"] + 0j, into) * keep
-            tensors["output"] = torch.einsum("ecpb,b...->ecp...", w["output"] + 0j, out) * keep
+            if self.copies or self.degree:
+                safe = torch.where(size > 0, size, one) ** 2
+                inverse = [torch.where(size > 0, g / safe, 0 * g) for g in gradient]
+                slopes = gradient if self.derivatives else []
+                into = torch.stack([one + 0j, *slopes, *(inverse if self.inverse else [])]) * keep
+                if self.degree:
+                    tensors["bank"] = into.expand(len(parameters), *into.shape)
+                else:
+                    tensors["filter"] = torch.einsum("epcb,b...->epc...", w["filter"] + 0j, into)
+            differences = gradient
+            if self.shifts:
+                turns = [1j * k * self.spacing for k in grid.wavenumbers(dtype, device)]
+                nearby = torch.arange(self.shifts) - (self.shifts - 1) // 2
+                shift = [torch.exp(int(j) * turn) * (one + 0j) for turn in turns for j in nearby]
+                # Shared by all operators, but repeated, as an operator must be a slice.
+                tensors["shift"] = (torch.stack(shift) * keep).expand(
+                    len(parameters), -1, *size.shape
+                )
+                # A flux lives half way between two points: its difference belongs to a point.
+                differences = [1 - torch.exp(-turn) * (one + 0j) for turn in turns]
+                differences = [g / (self.spacing * self.wavenumber_scale) for g in differences]
+            if self.degree:
+                tensors["weights"] = w["output"][..., 0]
+            else:
+                out = torch.stack([one + 0j, *(differences if self.derivatives else [])])
+                tensors["output"] = torch.einsum("ecpb,b...->ecp...", w["output"] + 0j, out) * keep
             tensors |= {name: t for name, t in w.items() if name.startswith("gate")}
         return Prepared(tensors, grid)
 
@@ -172,19 +259,57 @@ class Spectral(OperatorFamily):
         away = (octave - centres.reshape(-1, *[1] * octave.ndim)) / width
         return torch.cat([torch.ones_like(octave)[None], torch.exp(-0.5 * away**2)])
 
-    @staticmethod
-    def _dealias(grid: Grid, device: torch.device) -> Tensor:
-        """Keep the lower two thirds of the modes of every axis."""
+    def _dealias(self, grid: Grid, device: torch.device) -> Tensor:
+        """Keep the lower part of the modes of every axis, two thirds of them if not told."""
         keep = torch.ones((), device=device)
-        for k, n, h in zip(grid.wavenumbers(device=device), grid.shape, grid.spacing, strict=True):
-            keep = keep * (k.abs() <= 2 / 3 * math.pi / h * (1 - 1e-9) + 0 * n)
+        if self.dealias < 1:
+            for k, h in zip(grid.wavenumbers(device=device), grid.spacing, strict=True):
+                keep = keep * (k.abs() <= self.dealias * math.pi / h * (1 - 1e-9))
         return keep
 
     def evaluations(self, duration: float) -> int:
-        return 4 * self._rk_steps(duration) if self.copies else 1
+        return 4 * self._rk_steps(duration) if self.products else 1
 
     def workspace(self, grid: Grid, states: int) -> int:
-        return states * math.prod(grid.shape) * (12 * self.channels + 8 * self.copies)
+        return states * math.prod(grid.shape) * (12 * self.channels + self._width())
+
+    def _monomials(self) -> list[tuple[int, ...]]:
+        """The filtered channels in every monomial, each after the one it grows from."""
+        factors = self.channels * (1 + self.ndim * (self.derivatives + self.inverse))
+        return [
+            chosen
+            for degree in range(0 if self.constants else self.degree, self.degree + 1)
+            for chosen in combinations_with_replacement(range(factors), degree)
+        ]
+
+    def factors(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
+        """What the monomials multiply, `(E, K, factor, *space)`: every channel, every filter."""
+        axes, space = tuple(range(-self.ndim, 0)), prepared.grid.shape
+        if self.centre:
+            spectrum = spectrum.clone()
+            mean = torch.tensor(self.centre).to(spectrum.real) * math.prod(space)
+            spectrum.flatten(3)[..., 0] -= mean
+        held = spectrum[:, :, :, None] * prepared.tensors["bank"][:, None, None]
+        x = torch.fft.irfftn(held.flatten(2, 3), s=space, dim=axes)
+        if self.spread:
+            x = x / torch.tensor(self.spread).to(x).reshape(-1, *[1] * self.ndim)
+        return x
+
+    def _polynomial(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
+        """All monomials with their weights, from spectrum to spectrum."""
+        x = self.factors(prepared, spectrum)
+        terms = []
+        for chosen in self._monomials():
+            factors = [x[:, :, i] for i in chosen]
+            terms.append(math.prod(factors[1:], start=factors[0]) if chosen else 0 * x[:, :, 0] + 1)
+        weights = prepared.tensors["weights"]
+        total = torch.einsum("ecp,ekp...->ekc...", weights, torch.stack(terms, 2))
+        axes = tuple(range(-self.ndim, 0))
+        return torch.fft.rfftn(total, dim=axes) * self._dealias(prepared.grid, total.device)
+
+    def _width(self) -> int:
+        """Numbers per point while products are formed."""
+        return 4 * (self.copies + self.shifts * self.ndim * self.channels) + 4 * self.products + 8
 
     def _rk_steps(self, duration: float) -> int:
         return max(1, math.ceil(duration / self.max_step - 1e-6))
@@ -195,7 +320,7 @@ class Spectral(OperatorFamily):
         spectrum = torch.fft.rfftn(u, dim=axes)
         symbol = prepared.tensors["symbol"].unsqueeze(1)
         h = per_operator(duration, u)
-        if not self.copies:
+        if not self.products:
             return torch.fft.irfftn(torch.exp(symbol * h) * spectrum, s=space, dim=axes)
         steps = self._rk_steps(longest(duration))
         h = h / steps
@@ -217,7 +342,7 @@ class Spectral(OperatorFamily):
         axes = tuple(range(-self.ndim, 0))
         spectrum = torch.fft.rfftn(u, dim=axes)
         total = prepared.tensors["symbol"].unsqueeze(1) * spectrum
-        if self.copies:
+        if self.products:
             total = total + self._products(prepared, spectrum)
         return torch.fft.irfftn(total, s=prepared.grid.shape, dim=axes)
 
@@ -225,16 +350,28 @@ class Spectral(OperatorFamily):
         """The nonlinear part, from spectrum to spectrum."""
         axes, space = tuple(range(-self.ndim, 0)), prepared.grid.shape
         w = prepared.tensors
-        copies = torch.einsum("epc...,ekc...->ekp...", w["filter"], spectrum)
-        x = torch.fft.irfftn(copies, s=space, dim=axes)
+        if self.degree:
+            return self._polynomial(prepared, spectrum)
+        fields = []
+        if self.copies:
+            fields.append(torch.einsum("epc...,ekc...->ekp...", w["filter"], spectrum))
+        if self.shifts:
+            moved = w["shift"][:, None, :, None] * spectrum[:, :, None]
+            fields.append(moved.flatten(2, 3))
+        x = torch.fft.irfftn(torch.cat(fields, 2), s=space, dim=axes)
         for i in range(self.layers):
-            if i:
+            if i and self.dealias < 1:
                 keep = self._dealias(prepared.grid, x.device)
                 x = torch.fft.irfftn(torch.fft.rfftn(x, dim=axes) * keep, s=space, dim=axes)
             gate = torch.einsum("egqp,ekp...->gekq...", w[f"gate{i}"], x)
-            shift = w[f"gate{i}.shift"].transpose(0, 1).unsqueeze(2)
-            gate = gate + shift[(..., *[None] * self.ndim)]
-            x = gate[0] * gate[1]
+            if self.constants:
+                shift = w[f"gate{i}.shift"].transpose(0, 1).unsqueeze(2)
+                gate = gate + shift[(..., *[None] * self.ndim)]
+            first, second = gate[0], gate[1]
+            if self.absolute:
+                plain, bent = second.tensor_split(2, dim=2)
+                second = torch.cat([plain, torch.sqrt(bent.square() + ROUNDING**2)], 2)
+            x = first * second
         return torch.einsum("ecp...,ekp...->ekc...", w["output"], torch.fft.rfftn(x, dim=axes))
 
 

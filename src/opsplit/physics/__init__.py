@@ -14,11 +14,14 @@ PHYSICS: dict[str, type[Physics]] = {
 }
 
 
-def get_physics(name: str) -> Physics:
-    """The equation of that name with its default grid and times."""
+def get_physics(name: str, preset: str = "cpu") -> Physics:
+    """The equation of that name with the grid, times and counts of a preset."""
     if name not in PHYSICS:
         raise OpsplitError(f"Unknown physics {name!r}; choose from {sorted(PHYSICS)}.")
-    return PHYSICS[name]()
+    presets = PHYSICS[name].presets
+    if preset not in presets:
+        raise OpsplitError(f"Unknown preset {preset!r} of {name}; choose from {sorted(presets)}.")
+    return PHYSICS[name](**presets[preset])
 
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from opsplit.grid import Grid
 from opsplit.trajectories import Trajectories
 
 Coefficients = Mapping[str, Tensor]
+EPSILON = torch.finfo(torch.float32).eps
 
 
 class Physics(ABC):
@@ -30,12 +31,26 @@ class Physics(ABC):
     """Name and meaning of every coefficient sampler."""
     homogeneous: ClassVar[bool] = False
     """Whether `f(a u) = a f(u)`, so that observed windows may be scaled to unit size."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "cpu": {}}
+    """Constructor arguments of the paper's sizes and of those that two cores can afford."""
+    tolerance: ClassVar[float] = 1e-3
+    """Share of the change in one frame by which two simulations with other steps may differ."""
 
     grid: Grid
     frames: int
     """Frames of a full trajectory, the first at time 0."""
     dt: float
     """Time between frames."""
+    per_environment: int = 0
+    """Trajectories of every training dynamics (0: coefficients without a list, drawn anew)."""
+
+    def environments(self) -> dict[str, Tensor]:
+        """Coefficients of every training dynamics, for physics that have a list of them."""
+        raise OpsplitError(f"{self.name} draws its training coefficients at random.")
+
+    def trajectories_of(self, environment: int) -> int:
+        """Training trajectories of one dynamics of the list."""
+        return self.per_environment
 
     @abstractmethod
     def sample_coefficients(
@@ -54,6 +69,28 @@ class Physics(ABC):
     @abstractmethod
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         """`F_k(u)` of every known term on states `(n, channel, *space)`, for least squares."""
+
+    def retrace(
+        self, frames: Tensor, coefficients: Coefficients, dt: float
+    ) -> tuple[Tensor, Tensor]:
+        """How far every frame is from a simulation of one `dt` from the frame before it.
+
+        Of `frames` `(time, channel, *space)`, stored in single precision; the coefficients have
+        one value. The error and what it may be, as shares of the change between the two frames.
+        """
+        return self._misses(frames, self._one_frame_on(frames, coefficients, dt))
+
+    def _one_frame_on(self, frames: Tensor, coefficients: Coefficients, dt: float) -> Tensor:
+        same = {name: value.expand(len(frames) - 1) for name, value in coefficients.items()}
+        return self.solve(frames[:-1], same, torch.tensor([dt], dtype=frames.dtype))[:, 0]
+
+    def _misses(self, frames: Tensor, simulated: Tensor) -> tuple[Tensor, Tensor]:
+        size, change, error = (
+            x.flatten(1).norm(dim=1)
+            for x in (frames[1:], frames.diff(dim=0), simulated - frames[1:])
+        )
+        change = change.clamp_min(1e-30)
+        return error / change, self.tolerance + 5 * EPSILON * size / change
 
     def least_squares(self, window: Tensor, dt: float) -> dict[str, float]:
         """Coefficients that best explain frames `(time, channel, *space)`, the terms given.
@@ -84,6 +121,18 @@ class Physics(ABC):
         coefficients = self.sample_coefficients(split, n, generator)
         initial = self.initial_fields(n, generator, split)
         return self._trajectories(initial, coefficients, frames or self.frames)
+
+    def generate_environment(self, number: int, n: int, seed: int) -> Trajectories:
+        """Simulate `n` training trajectories of one dynamics of the list."""
+        generator = torch.Generator().manual_seed(seed)
+        coefficients = {k: v[number].expand(n).clone() for k, v in self.environments().items()}
+        initial = self.training_fields(coefficients, generator)
+        return self._trajectories(initial, coefficients, self.frames)
+
+    def training_fields(self, coefficients: Coefficients, generator: torch.Generator) -> Tensor:
+        """Where training trajectories begin; some physics let them live through others first."""
+        n = len(next(iter(coefficients.values())))
+        return self.initial_fields(n, generator, "train")
 
     def _trajectories(
         self, initial: Tensor, coefficients: Coefficients, frames: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,13 +18,19 @@ from torch import Tensor
 from opsplit.grid import Grid
 from opsplit.physics.base import Coefficients, Physics
 
+VALUES = 128
+"""Training values of every coefficient."""
 COURANT = 0.4
 """Largest share of a cell that a wave may cross in one step."""
 
 
 @dataclass(frozen=True)
 class Combined(Physics):
-    """256 points on [0, 16), 250 frames on [0, 4]; coefficients as in the paper's text."""
+    """256 points on [0, 16), 250 frames on [0, 4]; coefficients as in the paper's text.
+
+    Arguments:
+        histories: share of training trajectories that begin with a field of other dynamics.
+    """
 
     name = "combined"
     channels = ("u",)
@@ -50,9 +56,40 @@ class Combined(Physics):
         "all3": ("alpha", "beta", "gamma"),
     }
 
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {"per_environment": 64},
+        "cpu": {"per_environment": 8, "histories": 0.5},
+    }
+
     grid: Grid = field(default_factory=lambda: Grid((256,), (16.0,)))
     frames: int = 250
     dt: float = 4 / 249
+    per_environment: int = 8
+    histories: float = 0.0
+
+    def environments(self) -> dict[str, Tensor]:
+        """128 values of each coefficient, the others zero."""
+        values = torch.arange(1, VALUES + 1, dtype=torch.float64) / VALUES
+        table = torch.zeros(len(self.ranges), len(self.ranges), VALUES, dtype=torch.float64)
+        for i, (low, high) in enumerate(self.ranges.values()):
+            table[i, i] = low + (high - low) * values
+        return dict(zip(self.ranges, table.flatten(1), strict=True))
+
+    def training_fields(self, coefficients: Coefficients, generator: torch.Generator) -> Tensor:
+        """Sines, of which some have gone through two other single mechanisms before.
+
+        A part of a composition meets the fronts and wave trains that the other parts make.
+        """
+        n = len(coefficients["alpha"])
+        fields = self.initial_fields(n, generator, "train")
+        chosen = torch.rand(n, generator=generator) < self.histories
+        for _ in range(2):
+            before = self.sample_coefficients("train", n, generator)
+            spans = torch.rand(n, 1, generator=generator, dtype=torch.float64)
+            fields = torch.where(
+                chosen[:, None, None], self.solve(fields, before, spans)[:, 0], fields
+            )
+        return fields
 
     def sample_coefficients(
         self, split: str, n: int, generator: torch.Generator
@@ -90,6 +127,20 @@ class Combined(Physics):
                 mine = {k: v.to(initial)[chosen] for k, v in coefficients.items()}
                 out[chosen] = solver(initial[chosen], mine, moments[chosen])
         return out
+
+    def retrace(
+        self, frames: Tensor, coefficients: Coefficients, dt: float
+    ) -> tuple[Tensor, Tensor]:
+        """Allows for the profile of a shock, which depends on the length of the steps."""
+        error, allowed = super().retrace(frames, coefficients, dt)
+        if not bool((coefficients["alpha"] != 0).any()):
+            return error, allowed
+        same = {name: value.expand(len(frames) - 1) for name, value in coefficients.items()}
+        moments = torch.arange(1, 9, dtype=frames.dtype) * (dt / 8)
+        usual, short = (self.solve(frames[:-1], same, t)[:, -1] for t in (moments[-1:], moments))
+        change = frames.diff(dim=0).flatten(1).norm(dim=1).clamp_min(1e-30)
+        effect = float(((usual - short).flatten(1).norm(dim=1) / change).max())
+        return error, allowed + min(0.05, 10 * effect)
 
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         (k,) = self.grid.wavenumbers(u.dtype, u.device)

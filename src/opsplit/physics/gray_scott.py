@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -47,9 +47,24 @@ class GrayScott(Physics):
         "GS": "unseen composition: reaction and diffusion, all pairs of F and k",
     }
 
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {"per_environment": 512},
+        # A quarter of the square with the same spacing and as many Gaussians per area.
+        "cpu": {"per_environment": 8, "grid": Grid((64, 64), (1.0, 1.0))},
+    }
+
     grid: Grid = field(default_factory=lambda: Grid((128, 128), (2.0, 2.0)))
     frames: int = 50
     dt: float = 1.0
+    per_environment: int = 8
+
+    def environments(self) -> dict[str, Tensor]:
+        """Diffusion with every k, then reaction with every F."""
+        none = torch.zeros(20, dtype=torch.float64)
+        feed = torch.cat([none, torch.tensor(FEEDS, dtype=torch.float64)])
+        kill = torch.cat([torch.tensor(KILLS, dtype=torch.float64), none])
+        reaction = torch.cat([none, none + 1])
+        return {"F": feed, "k": kill, "reaction": reaction, "diffusion": 1 - reaction}
 
     def sample_coefficients(
         self, split: str, n: int, generator: torch.Generator
@@ -85,8 +100,9 @@ class GrayScott(Physics):
         return self.solve(fields, full, time)[:, 0]
 
     def _clusters(self, generator: torch.Generator) -> Tensor:
-        """A sum of 10 to 100 periodic Gaussians."""
-        count = int(torch.randint(10, 101, (1,), generator=generator))
+        """A sum of periodic Gaussians, 10 to 100 on the whole square."""
+        area = math.prod(self.grid.extent) / 4
+        count = math.ceil(area * int(torch.randint(10, 101, (1,), generator=generator)))
         draws = torch.rand(4, count, generator=generator, dtype=torch.float64)
         height, sharpness = 1 + 2 * draws[0], 150 + 150 * draws[1]
         axes = []

@@ -13,12 +13,17 @@ RAYLEIGH = 6 * (1 - math.pi / 4)
 """Variance of the second difference of the size of complex white noise of unit power."""
 
 
+FRONT = 5.0
+"""Kurtosis of what the upper modes make in space; noise has 3, a front far more."""
+
+
 def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
     """Power of white noise per mode and channel `(channel,)`, from `(time, channel, *modes)`.
 
     Noise is what changes at random from frame to frame. In the upper third of the modes the
     size of a mode is steady under transport and decays under diffusion; its second difference
-    in time is noise. The median over time lets a short transient pass.
+    in time is noise. The median over time lets a short transient pass. Noise is everywhere: what
+    the upper modes make in a few points only is a front.
     """
     high = torch.zeros(grid.shape, dtype=torch.bool, device=spectrum.device)
     for axis, n in enumerate(grid.shape):
@@ -29,7 +34,11 @@ def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
         high |= ((index > n / 3) & (index < n / 2)).reshape(shape)
     size = spectrum.abs()[..., high]
     bend = (size[2:] - 2 * size[1:-1] + size[:-2]).square().mean(-1)
-    return bend.median(0).values / RAYLEIGH
+    axes = tuple(range(2, spectrum.ndim))
+    rough = torch.fft.ifftn(spectrum * high, dim=axes).real.flatten(2)
+    kurtosis = rough.pow(4).mean(2) / rough.square().mean(2).square().clamp_min(1e-30)
+    noisy = kurtosis.median(0).values < FRONT
+    return torch.where(noisy, bend.median(0).values, 0.0) / RAYLEIGH
 
 
 def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:

@@ -18,8 +18,6 @@ from opsplit.pretrain.sources import Batch
 class Disco(nn.Module):
     """Reads a short trajectory and writes the operator `du/dt = f_theta(u)` behind it."""
 
-    codebook: Tensor
-
     def __init__(self, config: ModelConfig, seed: int = 0) -> None:
         super().__init__()
         self.config = config
@@ -47,8 +45,9 @@ class Disco(nn.Module):
                 self.family.initialisation(generator),
                 sizes.decoder_width,
                 sizes.head_width,
+                sizes.head_bias,
             )
-            self.register_buffer("codebook", 0.02 * torch.randn(config.environments, sizes.code))
+            self.codebook = nn.Parameter(0.02 * torch.randn(config.environments, sizes.code))
         self.reduce_sum: Callable[[Tensor], Tensor] = lambda x: x
 
     def encode(self, frames: Tensor) -> Tensor:
@@ -61,24 +60,55 @@ class Disco(nn.Module):
         return self.family.prepare(self.decoder(codes), grid or self.grid)
 
     def forward(
-        self, batch: Batch, use_codebook: Tensor | None = None, momentum: float = 0.99
+        self,
+        batch: Batch,
+        use_codebook: Tensor | None = None,
+        momentum: float = 0.99,
+        per_channel: bool = False,
+        polish: bool | None = None,
     ) -> dict[str, Tensor]:
-        """Losses of a batch: the one-step error per dynamics and the codebook's commitment."""
+        """Losses of a batch: the one-step error per dynamics and the codebook's commitment.
+
+        Arguments:
+            use_codebook: which dynamics take their code from the codebook.
+            momentum: how slowly its rows follow the encoder.
+            per_channel: weigh every channel by its own size in `loss`.
+            polish: train the rows of the codebook themselves, and the encoder too if true.
+        """
+        if polish is not None:
+            return self._polish(batch, polish, per_channel)
         codes = self.encode(batch.context)
         used = codes
         commitment = codes.new_zeros(())
         if use_codebook is not None:
             self._update_codebook(codes.detach(), batch.environment, use_codebook, momentum)
-            rows = self.codebook[batch.environment]
+            rows = self.codebook[batch.environment].detach()
             pick = use_codebook[:, None]
             # Straight through: the value of the codebook, the gradient of the encoder.
             used = torch.where(pick, rows + codes - codes.detach(), codes)
             gap = (codes - rows).square() * pick
             commitment = gap.sum() / (pick.sum() * codes.shape[1]).clamp_min(1)
+        return self._errors(used, batch, per_channel) | {"commitment": commitment}
+
+    def _polish(self, batch: Batch, read: bool, per_channel: bool) -> dict[str, Tensor]:
+        """Losses where the rows of the codebook themselves are trained.
+
+        What the encoder misreads no longer matters to a row; if it is to `read` this batch, the
+        encoder learns to tell the rows.
+        """
+        rows = self.codebook[batch.environment]
+        commitment = rows.new_zeros(())
+        if read:
+            commitment = (self.encode(batch.context) - rows.detach()).square().mean()
+        return self._errors(rows, batch, per_channel) | {"commitment": commitment}
+
+    def _errors(self, codes: Tensor, batch: Batch, per_channel: bool) -> dict[str, Tensor]:
         scale = self.config.scale
-        predicted = self.family.flow(self.operators(used), batch.state / scale, batch.duration)
-        error = relative_error(predicted, batch.target / scale).mean(1)
-        return {"error": error, "commitment": commitment}
+        predicted = self.family.flow(self.operators(codes), batch.state / scale, batch.duration)
+        target = batch.target / scale
+        error = relative_error(predicted, target).mean(1)
+        loss = channel_error(predicted, target).mean(1) if per_channel else error
+        return {"loss": loss, "error": error}
 
     @torch.no_grad()
     def _update_codebook(
@@ -91,12 +121,21 @@ class Disco(nn.Module):
         totals = self.reduce_sum(totals)
         seen = totals[:, -1] > 0
         means = totals[seen, :-1] / totals[seen, -1:]
-        rows = self.codebook.clone()
-        rows[seen] = momentum * rows[seen] + (1 - momentum) * means
-        self.codebook = rows
+        self.codebook[seen] = momentum * self.codebook[seen] + (1 - momentum) * means
 
 
 def relative_error(predicted: Tensor, target: Tensor) -> Tensor:
     """`||p - t|| / ||t||` per state `(E, K)`, over channels and space."""
     gap = (predicted - target).flatten(2).norm(dim=2)
     return gap / target.flatten(2).norm(dim=2).clamp_min(1e-12)
+
+
+def channel_error(predicted: Tensor, target: Tensor, floor: float = 0.03) -> Tensor:
+    """The relative error of every channel by itself, then the mean; `(E, K)`.
+
+    A channel that has all but vanished is measured against a share of the whole field.
+    """
+    gap = (predicted - target).flatten(3).norm(dim=3)
+    size = target.flatten(3).norm(dim=3)
+    whole = size.norm(dim=2, keepdim=True)
+    return (gap / (size.square() + (floor * whole).square()).sqrt().clamp_min(1e-12)).mean(2)

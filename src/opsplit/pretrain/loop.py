@@ -22,7 +22,7 @@ from opsplit.errors import OpsplitError
 from opsplit.pretrain import checkpoint
 from opsplit.pretrain.disco import Disco
 from opsplit.pretrain.loggers import MetricsFile, open_logger
-from opsplit.pretrain.sources import Batch, Source
+from opsplit.pretrain.sources import Batch, Source, StoredSource
 from opsplit.report.progress import Progress
 
 MAY_CHANGE = {"steps", "minutes", "checkpoint_seconds", "checkpoint_steps", "validate_every"}
@@ -49,7 +49,8 @@ def train(
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_same_run(folder, model, config)
-    several = {"strategy": "ddp_spawn"} if processes > 1 else {}
+    # The encoder rests in some steps, the codebook in others.
+    several = {"strategy": "ddp_spawn_find_unused_parameters_true"} if processes > 1 else {}
     accelerator, devices = _accelerator(device, processes)
     fabric = Fabric(accelerator=accelerator, devices=devices, **several)  # type: ignore[arg-type]
     if processes > 1:
@@ -107,12 +108,22 @@ def _run(
     model = Disco(model_config, config.seed)
     if config.encoder_from is not None:
         _borrow_encoder(model, config.encoder_from)
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    plain = [p for p in model.parameters() if p.ndim <= 1]
-    groups: list[dict[str, Any]] = [
-        {"params": decayed},
-        {"params": plain, "weight_decay": 0.0},
+    if config.recipe == "codebook":
+        _begin_codebook(model, source)
+    shared = [] if model.decoder.shared is None else [model.decoder.shared]
+    others = [p for p in model.decoder.parameters() if p is not model.decoder.shared]
+    groups = [
+        {"params": [p for p in part if (p.ndim > 1) == decayed], "faster": rate}
+        | ({} if decayed else {"weight_decay": 0.0})
+        for part, rate in (
+            (list(model.encoder.parameters()), config.encoder_rate),
+            (others, 1.0),
+            (shared, config.shared_rate),
+        )
+        for decayed in (True, False)
     ]
+    if len(model.codebook):
+        groups += [{"params": [model.codebook], "faster": 1.0, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(
         groups,
         lr=config.learning_rate,
@@ -159,20 +170,26 @@ def _run(
     with bar:
         while done < 1:
             for group in optimiser.param_groups:
-                group["lr"] = config.learning_rate * schedule(step, done, config.warm_up)
+                rate = config.learning_rate * schedule(step, done, config.warm_up)
+                group["lr"] = group["faster"] * rate
             generator = torch.Generator().manual_seed(_seed(config.seed, step, fabric.global_rank))
             batch = source.draw(config, generator).to(fabric.device)
-            loss, error = _losses(wrapped, batch, config, generator)
+            loss, error = _losses(wrapped, batch, config, generator, done)
             wrapped_optimiser.zero_grad()
             fabric.backward(loss)
-            fabric.clip_gradients(
+            norm = fabric.clip_gradients(
                 wrapped, wrapped_optimiser, max_norm=config.clip, error_if_nonfinite=False
             )
-            wrapped_optimiser.step()
+            # A flow that overflows must not take the weights with it.
+            if norm is None or bool(torch.isfinite(norm)):
+                wrapped_optimiser.step()
             step += 1
             decay = min(config.ema, (1 + step) / (10 + step))
             checkpoint.update_average(average, model, decay)
-            running = error if running == 0 else 0.98 * running + 0.02 * error
+            if math.isfinite(error):
+                # A single flow that blows up would be seen in the mean for hundreds of steps.
+                error = min(error, 1.0)
+                running = error if running == 0 else 0.98 * running + 0.02 * error
             done = progress_made()
             if step % config.validate_every == 0 or done >= 1:
                 record()
@@ -187,6 +204,13 @@ def _run(
         record()
     save()
     fabric.barrier()
+
+
+def _begin_codebook(model: Disco, source: Source) -> None:
+    """Rows start in the order of their coefficients, where these are known."""
+    known = source.coefficients() if isinstance(source, StoredSource) else {}
+    for i, values in enumerate(list(known.values())[: model.codebook.shape[1]]):
+        model.codebook.data[:, i] = values.float() / values.abs().max().clamp_min(1e-30)
 
 
 def _borrow_encoder(model: Disco, name: str) -> None:
@@ -206,14 +230,19 @@ def _losses(
     batch: Batch,
     config: TrainConfig,
     generator: torch.Generator,
+    done: float = 0.0,
 ) -> tuple[Tensor, float]:
     use = None
     if config.recipe == "codebook":
         coin = torch.rand(len(batch.context), generator=generator)
         use = (coin < config.codebook_share).to(batch.context.device)
-    out = model(batch, use, config.codebook_momentum)
-    error = out["error"].mean()
-    return error + config.commitment * out["commitment"], float(error.detach())
+    if config.recipe == "codebook" and done > 1 - config.polish:
+        read = float(torch.rand((), generator=generator)) < config.polish_reads
+        out = model(batch, per_channel=config.per_channel, polish=read)
+    else:
+        out = model(batch, use, config.codebook_momentum, config.per_channel)
+    error = float(out["error"].detach().mean())
+    return out["loss"].mean() + config.commitment * out["commitment"], error
 
 
 def schedule(step: int, done: float, warm_up: int) -> float:
@@ -242,7 +271,10 @@ def validate(
     config: TrainConfig,
     device: torch.device,
 ) -> dict[str, float]:
-    """One-step error of the averaged weights on fixed unseen batches, per mechanism."""
+    """One-step error of the averaged weights on fixed unseen batches, per mechanism.
+
+    Codes are those of the dictionary to be: rows of a polished codebook, else the encoder's.
+    """
     current = {name: p.detach().clone() for name, p in model.named_parameters()}
     model.load_state_dict(average, strict=False)
     settings = replace(config, durations=(1.0,), environments=32, states=8, warm_up_states=0.0)
@@ -250,7 +282,8 @@ def validate(
     for index in range(2):
         generator = torch.Generator().manual_seed(2**40 + index)
         batch = source.draw(settings, generator).to(device)
-        errors = model(batch)["error"].tolist()
+        rows = config.recipe == "codebook" and config.polish > 0
+        errors = model(batch, polish=False if rows else None)["error"].tolist()
         for mechanism, error in zip(batch.mechanisms(), errors, strict=True):
             found.setdefault(f"validation {mechanism}", []).append(error)
     model.load_state_dict(current, strict=False)

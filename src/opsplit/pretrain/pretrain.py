@@ -11,9 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from opsplit._files import origin, read_json, write_json
-from opsplit.config import EncoderConfig, ModelConfig, TrainConfig, preset_configs
+from opsplit.config import OPERATORS, EncoderConfig, ModelConfig, TrainConfig, preset_configs
 from opsplit.errors import OpsplitError
+from opsplit.io import load_trajectories
 from opsplit.model import Model
+from opsplit.operators import Spectral
 from opsplit.physics import PHYSICS, get_physics
 from opsplit.pretrain import checkpoint
 from opsplit.pretrain.disco import Disco, relative_error
@@ -48,12 +50,11 @@ def pretrain(
         changes: settings of `TrainConfig` that differ from the preset.
     """
     torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // processes))
-    encoder, config = preset_configs(preset, family)
+    encoder, config = preset_configs(preset, family, physics, data is not None)
     source: FreshSource | StoredSource
     if data is not None:
-        stored = Trajectories.load(data)
-        source = StoredSource(stored)
-        config = replace(config, recipe="codebook", durations=(1.0,))
+        stored = load_trajectories(data)
+        source = StoredSource(stored, config.resolved)
         grid, dt, channels = stored.grid, stored.dt, stored.channels
         names, rescale = tuple(stored.coefficients), False
         scale = float(stored.data.std()) or 1.0
@@ -63,8 +64,8 @@ def pretrain(
         if "warm-up" not in equation.splits:
             raise OpsplitError(
                 f"{physics} is too dear to simulate while training. Store trajectories first: "
-                f"opsplit generate {physics} --n 256 --out data, then "
-                f"opsplit pretrain {physics} --data data/trajectories.npz"
+                f"opsplit generate {physics} --out data, then "
+                f"opsplit pretrain {physics} --data data/{physics}"
             )
         source = FreshSource(equation)
         grid, dt, channels = equation.grid, equation.dt, equation.channels
@@ -84,18 +85,20 @@ def pretrain(
             )
         environments = source.environments
     _check_sizes(encoder, config, grid.shape)
-    step = dt * 1.001
-    operator: dict[str, Any] = {"max_step": step}
+    operator: dict[str, Any] = dict(OPERATORS.get((physics, family), {}))
+    operator["max_step"] = dt * 1.001 / operator.pop("steps", 1)
     if family == "unet":
         operator["boundary"] = list(grid.boundary)
         if preset != "paper":
             # A flow that leaves the upper half of the modes alone stays stable in composition.
             operator["band"] = 0.5
     else:
-        operator |= SPECTRAL.get(physics, {})
+        operator["spacing"] = min(grid.spacing)
         operator["bump_wavenumber"] = max(
             3.1416 * n / length for n, length in zip(grid.shape, grid.extent, strict=True)
         )
+        if data is not None and "degree" in operator:
+            operator |= _usual_sizes(operator, stored, scale)
     model = ModelConfig(
         physics=physics,
         family=family,  # type: ignore[arg-type]
@@ -119,8 +122,23 @@ def pretrain(
     return finish(folder, model, config, source)
 
 
-SPECTRAL: dict[str, dict[str, Any]] = {"advection-diffusion": {"copies": 2}}
-"""Arguments of the spectral family where an equation wants other than the default."""
+def _usual_sizes(operator: dict[str, Any], data: Trajectories, scale: float) -> dict[str, Any]:
+    """Mean and size of what a polynomial is made of, on some of the data."""
+    channels, grid = data.data.shape[2], data.grid
+    draws = torch.Generator().manual_seed(0)
+    some = data.data.flatten(0, 1)[
+        torch.randint(data.data.shape[0] * data.data.shape[1], (64,), generator=draws)
+    ]
+    states = some.float()[None] / scale
+    sizes: dict[str, Any] = {}
+    if operator.get("constants", True):
+        sizes["centre"] = states.mean((0, 1, *range(3, states.ndim))).tolist()
+    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
+    prepared = family.prepare(torch.zeros(1, family.n_parameters), grid)
+    spectrum = torch.fft.rfftn(states, dim=tuple(range(-grid.ndim, 0)))
+    factors = family.factors(prepared, spectrum)
+    sizes["spread"] = factors.square().mean((0, 1, *range(3, states.ndim))).sqrt().tolist()
+    return sizes
 
 
 def _check_sizes(encoder: EncoderConfig, config: TrainConfig, shape: tuple[int, ...]) -> None:

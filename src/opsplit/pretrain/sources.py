@@ -123,7 +123,7 @@ class FreshSource:
 class StoredSource:
     """Windows of stored trajectories; equal coefficients make one environment."""
 
-    def __init__(self, trajectories: Trajectories) -> None:
+    def __init__(self, trajectories: Trajectories, resolved: float | None = None) -> None:
         bad = int((~torch.isfinite(trajectories.data)).flatten(1).any(1).sum())
         if bad:
             raise OpsplitError(
@@ -134,6 +134,17 @@ class StoredSource:
         self.environment, self.first = trajectories.environments()
         self.environments = len(self.first)
         self.members = [(self.environment == i).nonzero()[:, 0] for i in range(self.environments)]
+        # Every mechanism is drawn as often as every other, however many values it has.
+        active = {k: v != 0 for k, v in self.coefficients().items()}
+        words = ["+".join(k for k in active if active[k][i]) for i in range(self.environments)]
+        self.mechanisms = [
+            torch.tensor([i for i, w in enumerate(words) if w == word])
+            for word in dict.fromkeys(words)
+        ]
+        frames = len(trajectories.times)
+        self.frames = torch.full((len(trajectories),), frames)
+        if resolved is not None:
+            self.frames = resolved_frames(trajectories, resolved)
 
     def coefficients(self) -> dict[str, Tensor]:
         """Coefficients of every environment."""
@@ -155,28 +166,54 @@ class StoredSource:
                 f"Training needs more than {span} frames per trajectory, the data have {frames}."
             )
 
-        def below(n: int, size: tuple[int, ...]) -> Tensor:
-            return torch.randint(n, size, generator=generator)
+        def below(n: int | Tensor, size: tuple[int, ...]) -> Tensor:
+            """Random whole numbers below `n`."""
+            draws = torch.rand(size, generator=generator, dtype=torch.float64)
+            return (draws * n).long()
 
         if config.recipe == "plain":
             environment = self.environment[below(len(self.data), (e,))]
         else:
-            environment = below(self.environments, (e,))
+            kind = below(len(self.mechanisms), (e,)).tolist()
+            environment = torch.cat(
+                [self.mechanisms[i][below(len(self.mechanisms[i]), (1,))] for i in kind]
+            )
         contexts, states, targets = [], [], []
         for row in environment.tolist():
             members = self.members[row]
             own = members[below(len(members), (1,))].expand(k)
+            last = int(self.frames[own[0]].clamp_min(span + 1))
             if config.recipe == "plain":
-                begin = below(frames - length - stride + 1, (1,))
-                now = begin + length - 1 + below(frames - length - stride - int(begin) + 1, (k,))
+                begin = below(last - length - stride + 1, (1,))
+                now = begin + length - 1 + below(last - length - stride - int(begin) + 1, (k,))
                 others = own
             else:
-                begin = below(frames - length + 1, (1,))
-                now = below(frames - stride, (k,))
+                begin = below(last - length + 1, (1,))
                 others = members[below(len(members), (k,))]
+                now = below(self.frames[others].clamp_min(stride + 1) - stride, (k,))
             contexts.append(self.data.data[own[0], int(begin) : int(begin) + length])
             states.append(self.data.data[others, now])
             targets.append(self.data.data[others, now + stride])
         coefficients = {name: v[environment] for name, v in self.coefficients().items()}
         context, state, target = (torch.stack(x).float() for x in (contexts, states, targets))
         return Batch(context, state, target, stride * self.data.dt, environment, coefficients)
+
+
+def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:
+    """How many leading frames of each trajectory the grid can hold.
+
+    A frame is lost once more than `share` of its energy lies in the upper half of the modes; a
+    trajectory that begins like that can only get smoother and is taken whole.
+    """
+    grid = trajectories.grid
+    axes = tuple(range(-grid.ndim, 0))
+    high = torch.zeros(())
+    for k, h in zip(grid.wavenumbers(torch.float32), grid.spacing, strict=True):
+        high = torch.maximum(high, k.abs() * h / torch.pi)
+    counts = []
+    for one in trajectories.data:
+        # Half a spectrum counts every mode but the first and last twice: no matter for a share.
+        energy = torch.fft.rfftn(one.float(), dim=axes).abs().square()
+        lost = (energy * (high > 0.5)).flatten(1).sum(1) > share * energy.flatten(1).sum(1)
+        counts.append(int(lost.int().argmax()) or len(lost))
+    return torch.tensor(counts)

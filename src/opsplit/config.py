@@ -238,7 +238,7 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "derivatives": False,
         "dealias": 1.0,
         "wavenumber_scale": 30.0,
-        "output_scale": 0.3,
+        "output_scale": 0.1,
     },
     ("navier-stokes", "spectral"): {
         "degree": 2,

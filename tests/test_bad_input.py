@@ -130,7 +130,11 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
         ("generate nothing", "Unknown physics 'nothing'; choose from ['advection-diffusion'"),
         ("generate --split nowhere", "Unknown split 'nowhere' of advection-diffusion"),
         ("generate --frames 1", "at least 2 frames"),
-        ("pretrain combined --preset tiny", "opsplit generate combined --n 256 --out data, then"),
+        (
+            "pretrain combined --preset tiny",
+            "Store trajectories first: opsplit generate combined --out data, "
+            "then opsplit pretrain combined --data data/combined",
+        ),
         ("pretrain nothing --preset tiny", "'navier-stokes'], or give --data"),
         ("pretrain --preset tiny --split nowhere", "Unknown split 'nowhere'"),
         ("pretrain --preset tiny --recipe codebook", "stored trajectories with --data"),
@@ -138,6 +142,10 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
         ("pretrain --preset tiny --data silent.npz", "silent.npz is not a trajectory file"),
         ("pretrain --preset tiny --data good.npy", "good.npy is not a trajectory file"),
         ("benchmark nothing", "No benchmark for 'nothing'; choose from"),
+        (
+            "benchmark combined --physics combined",
+            "Give the benchmark once: 'combined' or --physics",
+        ),
         ("benchmark --method psychic", "Unknown method 'psychic'; choose from persistence"),
         ("benchmark --model nothing --method beam", "Unknown model 'nothing'"),
         ("benchmark --model spectral --family unet --method beam --n 1", "not 'unet'"),

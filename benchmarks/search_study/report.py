@@ -65,7 +65,7 @@ def coverage() -> list[str]:
 INTRODUCTION = """Written by `python benchmarks/search_study report` from the lines in
 `docs/results/search/`; the same lines, with seed, commit and hardware each, are in `search.json`.
 Advection-diffusion, spectral operators, the trajectories of the
-[main table](advection-diffusion.md). NRMSE is that of the main table; times are per trajectory on
+[main table](method.md). NRMSE is that of the main table; times are per trajectory on
 one thread."""
 
 
@@ -136,8 +136,9 @@ def plot(path: Path, panels: list[dict[str, Any]]) -> str:
 
 def accuracy() -> list[str]:
     """The main table's rows of the searches, if pursuit is among them."""
-    file = RESULTS / "advection-diffusion.json"
-    records = json.loads(file.read_text()) if file.exists() else []
+    file = RESULTS / "method.json"
+    held = json.loads(file.read_text()) if file.exists() else []
+    records = [r for r in held if r["physics"] == "advection-diffusion"]
     if not any(r["method"] == "pursuit" for r in records):
         return []
     body = []
@@ -156,7 +157,7 @@ def accuracy() -> list[str]:
         body.append([method, family, *values, *found, counts])
     head = ["method", "family", *COLUMNS, *(f"{c}: MAE of c / D" for c in COLUMNS), "n"]
     commands = dict.fromkeys(f"`{r['command']}`" for r in chosen if r["method"] == "pursuit")
-    where = "[main table](advection-diffusion.md)"
+    where = "[main table](method.md)"
     return [
         "## Accuracy",
         table(head, body),

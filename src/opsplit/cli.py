@@ -13,6 +13,7 @@ from opsplit.commands.calibrate import Calibrate
 from opsplit.commands.common import Common
 from opsplit.commands.demo import Demo
 from opsplit.commands.extract import Extract
+from opsplit.commands.figures import Figures
 from opsplit.commands.fit import Identify, Predict, Search
 from opsplit.commands.generate import Generate
 from opsplit.commands.info import Info
@@ -29,6 +30,7 @@ Command = (
     | Annotated[Extract, tyro.conf.subcommand("extract")]
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Benchmark, tyro.conf.subcommand("benchmark")]
+    | Annotated[Figures, tyro.conf.subcommand("figures")]
     | Annotated[Info, tyro.conf.subcommand("info")]
 )
 

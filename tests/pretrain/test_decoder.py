@@ -18,10 +18,10 @@ def start_of(family: OperatorFamily) -> Initialisation:
     return family.initialisation(torch.Generator().manual_seed(0))
 
 
-def writer(family: OperatorFamily, size: float = 1.0) -> Decoder:
+def writer(family: OperatorFamily, size: float = 1.0, bias: bool = False) -> Decoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        decoder = Decoder(2, start_of(family), width=8, head_width=4)
+        decoder = Decoder(2, start_of(family), width=8, head_width=4, bias=bias)
     with torch.no_grad():
         decoder.head.weight.mul_(size)
     return decoder.requires_grad_(False)
@@ -64,13 +64,28 @@ def test_codes_are_decoded_one_by_one(family: OperatorFamily) -> None:
     assert float((together[0] - together[1]).abs().max()) > 1e-4
 
 
-def test_a_decoder_is_built_again_from_its_sizes_and_weights() -> None:
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_decoder_is_built_again_from_its_sizes_and_weights(bias: bool) -> None:
     family = FAMILIES[0]
-    decoder = writer(family)
-    assert decoder.sizes() == {"code": 2, "width": 8, "head_width": 4}
+    decoder = writer(family, bias=bias)
+    for weight in decoder.parameters():
+        weight.add_(0.1)
+    assert decoder.sizes() == {"code": 2, "width": 8, "head_width": 4, "bias": bias}
     again = Decoder(initialisation=start_of(family), **decoder.sizes())
     again.load_state_dict(decoder.state_dict())
     assert torch.equal(again(codes(3)), decoder(codes(3)))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_what_is_shared_moves_every_code_alike_in_the_familys_own_scale(
+    family: OperatorFamily,
+) -> None:
+    begin, decoder = start_of(family), writer(family, bias=True)
+    assert torch.equal(decoder(codes(3)), writer(family, size=0.0)(codes(3)))
+    assert decoder.shared is not None
+    decoder.shared.fill_(0.5)
+    expected = begin.bound * torch.tanh((begin.start + 0.5 * begin.scale) / begin.bound)
+    torch.testing.assert_close(decoder(codes(3)), expected.expand(3, -1))
 
 
 def test_bounds_and_scales_are_not_stored_with_the_weights() -> None:

@@ -327,6 +327,72 @@ def test_two_processes_make_the_step_of_one_on_both_halves(
     assert second["validation"] == pytest.approx(first["validation"], rel=1e-3)
 
 
+@dataclass
+class Broken:
+    """Every second batch holds an overflow; validation does not."""
+
+    physics: AdvectionDiffusion
+    drawn: int = 0
+
+    def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
+        batch = FreshSource(self.physics).draw(config, generator)
+        if config.environments != QUICK.environments:
+            return batch
+        self.drawn += 1
+        return replace(batch, state=batch.state / (self.drawn % 2))
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(
+    small_model: Small, line: AdvectionDiffusion, tmp_path: Path
+) -> None:
+    """Odd steps are good, even ones are not: after each of these nothing has changed."""
+    held = []
+    source = Broken(line)
+    for steps in (1, 2, 3):
+        config = replace(QUICK, steps=steps, validate_every=1)
+        # Resumed, so that the rate of every step is that of the end of a budget.
+        train(small_model(), config, source, tmp_path, device="cpu", quiet=True)
+        held.append({n: t for n, t in tensors(tmp_path).items() if not n.startswith("average.")})
+    assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
+    assert any(not torch.equal(held[1][name], held[2][name]) for name in held[0])
+    assert all(bool(t.isfinite().all()) for t in tensors(tmp_path).values())
+
+
+def test_rows_start_in_the_order_of_their_coefficients(
+    small_model: Small, line: AdvectionDiffusion
+) -> None:
+    source = StoredSource(line.generate("train", 6, seed=0, frames=8))
+    known = source.coefficients()
+    disco = Disco(small_model(environments=6))
+    loop._begin_codebook(disco, source)
+    for column, name in zip(disco.codebook.unbind(1), ("c", "D"), strict=True):
+        assert column.abs().max().item() == 1
+        torch.testing.assert_close(
+            column.double() * known[name].abs().max(), known[name], rtol=1e-6, atol=0
+        )
+
+
+def test_parts_learn_at_their_own_rates(
+    small_model: Small, line: AdvectionDiffusion, tmp_path: Path
+) -> None:
+    """A part whose rate is zero stays, the others move."""
+    model = small_model()
+    model = replace(model, encoder=replace(model.encoder, head_bias=True))
+    start = Disco(model, QUICK.seed).state_dict()
+    for still, changes in {
+        "encoder.": {"encoder_rate": 0.0},
+        "decoder.shared": {"shared_rate": 0.0},
+    }.items():
+        folder = tmp_path / still
+        config = replace(QUICK, steps=3, **changes)
+        train(model, config, FreshSource(line), folder, device="cpu", quiet=True)
+        found = tensors(folder)
+        moved = {n for n, t in start.items() if not torch.equal(found[f"model.{n}"], t)}
+        assert not any(name.startswith(still) for name in moved)
+        assert "decoder.head.weight" in moved
+        assert ("decoder.shared" in moved) == (still != "decoder.shared")
+
+
 def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
     disco = Disco(model, config.seed)
     average = {name: p.detach().clone() for name, p in disco.named_parameters()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from opsplit.config import Recipe, TrainConfig
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.sources import Batch, FreshSource, StoredSource
+from opsplit.pretrain.sources import Batch, FreshSource, StoredSource, resolved_frames
 from opsplit.trajectories import Trajectories
 
 DURATIONS = st.sampled_from([0.25, 0.5, 1.0, 2.0])
@@ -172,6 +173,51 @@ def test_stored_draws_reach_every_frame_and_trajectory() -> None:
     assert set(batch.context[:, 0, 0, 0].long().tolist()) == {
         1000 * i + t for i in range(3) for t in range(5)
     }
+
+
+def test_mechanisms_are_drawn_equally_often_and_their_values_too() -> None:
+    """One environment without `mu`, nine with it: a half is without."""
+    source = StoredSource(numbered([0, *range(1, 10)], frames=8))
+    config = TrainConfig(recipe="codebook", environments=3600, states=1, context=4)
+    batch = source.draw(config, torch.Generator().manual_seed(0))
+    counts = batch.environment.bincount(minlength=10).double()
+    assert float(counts[0]) == pytest.approx(1800, abs=5 * math.sqrt(900))
+    assert counts[1:].tolist() == pytest.approx([200] * 9, abs=5 * math.sqrt(200))
+
+
+def steepening(first_lost: Sequence[int], frames: int, share: float) -> Trajectories:
+    """Waves of height `1 + frame`; from some frame on, `share` of their energy is in mode 12."""
+    x = 2 * math.pi * torch.arange(32) / 32
+    heights = 1 + torch.arange(frames)[:, None]
+    low, high = heights * torch.cos(x), math.sqrt(share / (1 - share)) * heights * torch.cos(12 * x)
+    lost = [(torch.arange(frames) >= i).float()[:, None] for i in first_lost]
+    data = torch.stack([low + on * high for on in lost])[:, :, None]
+    return Trajectories(data, torch.arange(frames).double(), Grid((32,), (5.0,)))
+
+
+@given(first=st.lists(st.integers(0, 9), min_size=1, max_size=4), share=st.floats(0.01, 0.9))
+def test_frames_are_resolved_until_the_upper_modes_hold_too_much(
+    first: list[int], share: float
+) -> None:
+    stored = steepening(first, 8, share)
+    # What begins unresolved is taken whole, like what never is.
+    expected = [i if 0 < i < 8 else 8 for i in first]
+    assert resolved_frames(stored, 0.9 * share).tolist() == expected
+    assert resolved_frames(stored, 1.1 * share).tolist() == [8] * len(first)
+
+
+@given(
+    recipe=st.sampled_from(["in-context", "codebook", "plain"]),
+    lost=st.integers(6, 20),
+    seed=st.integers(0, 2**20),
+)
+def test_lost_frames_are_not_drawn(recipe: Recipe, lost: int, seed: int) -> None:
+    config = TrainConfig(recipe=recipe, environments=4, states=8, context=4, durations=(1.0,))
+    batch = StoredSource(steepening([lost], 20, 0.5), resolved=0.1).draw(
+        config, torch.Generator().manual_seed(seed)
+    )
+    for drawn in (batch.context, batch.state, batch.target):
+        assert float(torch.fft.rfft(drawn)[..., 12].abs().max()) < 1e-3
 
 
 def test_without_coefficients_every_trajectory_is_an_environment() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor
 
 from opsplit._files import read_json, write_json
@@ -50,7 +51,8 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     _check_same_run(folder, model, config)
     # The encoder rests in some steps, the codebook in others.
-    several = {"strategy": "ddp_spawn_find_unused_parameters_true"} if processes > 1 else {}
+    spawn = DDPStrategy(start_method="spawn", find_unused_parameters=True)
+    several = {"strategy": spawn} if processes > 1 else {}
     accelerator, devices = _accelerator(device, processes)
     fabric = Fabric(accelerator=accelerator, devices=devices, **several)  # type: ignore[arg-type]
     if processes > 1:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
+
+from opsplit.report.metrics import nrmse_per_frame
+from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from opsplit.predict.estimator import OperatorSplitter
     from opsplit.predict.rollout import Forecast
@@ -46,27 +52,109 @@ def _space_time(
     return image
 
 
-def demo_figure(
-    truth: Tensor,
-    predictions: dict[str, Tensor],
-    errors: dict[str, Tensor],
-    observed: int,
-    dt: float,
-    extent: float,
-    words: str,
-    path: Path,
-) -> None:
-    """Space-time truth, direct and searched forecasts with their errors, and error over time.
+@dataclass(frozen=True)
+class Rollout:
+    """One observed window, what followed, and what the methods said would follow."""
 
-    Arguments:
-        truth: observed and future frames `(time, x)`.
-        predictions: future frames `(time, x)` by method; `direct` and the search.
-        errors: relative error per future frame by method.
-    """
+    observed: Trajectories
+    future: Trajectories
+    predictions: dict[str, Tensor]
+    """Future frames `(time, channel, *space)` by method; pictures show the last one."""
+    words: str
+    """Coefficients, errors and composition, to be read beside the picture."""
+
+    @property
+    def frames(self) -> int:
+        return self.observed.data.shape[1]
+
+    @property
+    def truth(self) -> Tensor:
+        return self.future.data[0]
+
+    @property
+    def moments(self) -> np.ndarray:
+        """Times of the future frames; the first observed one is at 0."""
+        return self.observed.dt * (self.frames + np.arange(len(self.truth)))
+
+    @property
+    def errors(self) -> dict[str, Tensor]:
+        """Relative error per future frame by method."""
+        return {
+            name: nrmse_per_frame(frames[None], self.truth[None])[0]
+            for name, frames in self.predictions.items()
+        }
+
+
+def _error_curve(axes: Axes, rollout: Rollout) -> None:
+    for name, values in rollout.errors.items():
+        axes.semilogy(rollout.moments, values, label=name, lw=2, color=COLOURS.get(name))
+    axes.set_xlabel("time")
+    axes.set_title("relative error of a frame")
+    axes.grid(alpha=0.3, which="major")
+    axes.legend(fontsize=8)
+
+
+def _note(axes: Axes, words: str) -> None:
+    axes.axis("off")
+    axes.text(0, 1, words, va="top", family="monospace", fontsize=8)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One observed window, what followed, and what the methods said would follow."""
+
+    observed: Trajectories
+    future: Trajectories
+    predictions: dict[str, Tensor]
+    """Future frames `(time, channel, *space)` by method; pictures show the last one."""
+    words: str
+    """Coefficients, errors and composition, to be read beside the picture."""
+
+    @property
+    def frames(self) -> int:
+        return self.observed.data.shape[1]
+
+    @property
+    def truth(self) -> Tensor:
+        return self.future.data[0]
+
+    @property
+    def moments(self) -> np.ndarray:
+        """Times of the future frames; the first observed one is at 0."""
+        return self.observed.dt * (self.frames + np.arange(len(self.truth)))
+
+    @property
+    def errors(self) -> dict[str, Tensor]:
+        """Relative error per future frame by method."""
+        return {
+            name: nrmse_per_frame(frames[None], self.truth[None])[0]
+            for name, frames in self.predictions.items()
+        }
+
+
+def _error_curve(axes: Axes, rollout: Rollout) -> None:
+    for name, values in rollout.errors.items():
+        axes.semilogy(rollout.moments, values, label=name, lw=2, color=COLOURS.get(name))
+    axes.set_xlabel("time")
+    axes.set_title("relative error of a frame")
+    axes.grid(alpha=0.3, which="major")
+    axes.legend(fontsize=8)
+
+
+def _note(axes: Axes, words: str) -> None:
+    axes.axis("off")
+    axes.text(0, 1, words, va="top", family="monospace", fontsize=8)
+
+
+def demo_figure(rollout: Rollout, path: Path) -> None:
+    """Space-time truth, direct and searched forecasts with their errors, and error over time."""
+    truth = torch.cat([rollout.observed.data[0], rollout.truth])[:, 0]
+    predictions = {n: rollout.predictions[n][:, 0] for n in ("direct", "pursuit")}
+    dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
     figure = _figure(12, 6.4)
     grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.15))
     limit = float(truth.abs().max())
-    now, end = observed * dt, len(truth) * dt
+    now, end = rollout.frames * dt, len(truth) * dt
     style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     whole = figure.add_subplot(grid[:, 0])
     image = _space_time(whole, truth, (0, end), extent, **style)
@@ -74,7 +162,7 @@ def demo_figure(
     whole.text(0.03 * extent, now * 0.5, "observed", fontsize=10, weight="bold")
     whole.set_title("truth")
     whole.set_ylabel("time")
-    future = truth[observed:]
+    future = truth[rollout.frames :]
     largest = max(float((p - future).abs().max()) for p in predictions.values())
     for column, (name, frames) in enumerate(predictions.items(), 1):
         top = figure.add_subplot(grid[0, column])
@@ -86,17 +174,117 @@ def demo_figure(
         below.set_title(f"|error|: {name}")
     figure.colorbar(image, ax=whole, location="left", shrink=0.6, label="u")
     figure.colorbar(gap, ax=below, location="right", shrink=0.9)
-    curve = figure.add_subplot(grid[0, 3])
-    moments = now + dt * np.arange(1, len(future) + 1)
-    for name, values in errors.items():
-        curve.semilogy(moments, values.cpu().numpy(), label=name, lw=2, color=COLOURS.get(name))
-    curve.set_xlabel("time")
-    curve.set_title("relative error of a frame")
-    curve.grid(alpha=0.3, which="both")
-    curve.legend(fontsize=9)
-    note = figure.add_subplot(grid[1, 3])
-    note.axis("off")
-    note.text(0, 1, words, va="top", family="monospace", fontsize=8.5, wrap=True)
+    _error_curve(figure.add_subplot(grid[0, 3]), rollout)
+    _note(figure.add_subplot(grid[1, 3]), rollout.words)
+    figure.savefig(path)
+
+
+def line_figure(rollout: Rollout, path: Path) -> None:
+    """Space-time truth, forecast and error; error over time; the last profile."""
+    name, predicted = list(rollout.predictions.items())[-1]
+    truth, frames = rollout.truth[:, 0], predicted[:, 0]
+    grid = rollout.observed.grid
+    times = (float(rollout.moments[0]), float(rollout.moments[-1]) + rollout.observed.dt)
+    limit = float(truth.abs().max())
+    error = (frames - truth).abs()
+    figure = _figure(12, 6.4)
+    cells = figure.add_gridspec(2, 3)
+    shown = [("truth", truth), (f"forecast: {name}", frames)]
+    maps = [figure.add_subplot(cells[0, i]) for i in range(3)]
+    for axes, (title, field) in zip(maps, shown, strict=False):
+        image = _space_time(axes, field, times, grid.extent[0],
+                            cmap="RdBu_r", vmin=-limit, vmax=limit)  # fmt: skip
+        axes.set_title(title)
+    gap = _space_time(maps[2], error, times, grid.extent[0],
+                      cmap="magma", vmin=0, vmax=float(error.max()))  # fmt: skip
+    maps[2].set_title("|error|")
+    maps[0].set_ylabel("time")
+    figure.colorbar(image, ax=maps[1], label="u")
+    figure.colorbar(gap, ax=maps[2])
+    _error_curve(figure.add_subplot(cells[1, 0]), rollout)
+    profile = figure.add_subplot(cells[1, 1])
+    x = np.arange(grid.shape[0]) * grid.spacing[0]
+    profile.plot(x, truth[-1], color="black", lw=3, alpha=0.4, label="truth")
+    for method, values in rollout.predictions.items():
+        profile.plot(x, values[-1, 0], lw=1.2, color=COLOURS.get(method), label=method)
+    profile.set_xlabel("x")
+    profile.set_title(f"u at t = {rollout.moments[-1]:.3g}")
+    profile.legend(fontsize=8)
+    _note(figure.add_subplot(cells[1, 2]), rollout.words)
+    figure.savefig(path)
+
+
+def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
+    """Truth, forecast and error of every channel at a few times, one band per rollout."""
+    channels = rollouts[0].observed.channels
+    figure = _figure(13.5 if len(channels) > 1 else 12, 5.8 * len(rollouts))
+    bands = np.atleast_1d(figure.subfigures(len(rollouts), 1))
+    for band, rollout in zip(bands, rollouts, strict=True):
+        picture, side = band.subfigures(1, 2, width_ratios=(2.6, 1))
+        parts = np.atleast_1d(picture.subfigures(1, len(channels)))
+        for number, part in enumerate(parts):
+            _frames(part, rollout, number, 3 if len(channels) > 1 else 4)
+        curve, note = side.subplots(2, 1)
+        _error_curve(curve, rollout)
+        _note(note, rollout.words)
+    figure.savefig(path)
+
+
+def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> None:
+    """Three rows of frames of one channel: truth, forecast and error, with shared limits."""
+    name, predicted = list(rollout.predictions.items())[-1]
+    truth, frames = rollout.truth[:, channel], predicted[:, channel]
+    error = (frames - truth).abs()
+    low, high = float(truth.min()), float(truth.max())
+    style: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high}
+    if low < -0.1 * high:
+        limit = max(-low, high)
+        style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    rows = {
+        "truth": (truth, style),
+        name: (frames, style),
+        "|error|": (error, {"cmap": "magma", "vmin": 0, "vmax": float(error.max())}),
+    }
+    width, height = rollout.observed.grid.extent
+    label = rollout.observed.channels[channel]
+    picks = np.linspace(0, len(truth) - 1, count).round().astype(int)
+    axes = figure.subplots(3, count, sharex=True, sharey=True)
+    for row, (title, (fields, options)) in enumerate(rows.items()):
+        for column, i in enumerate(picks):
+            cell = axes[row, column]
+            image = cell.imshow(fields[i].cpu().numpy().T, origin="lower",
+                                extent=(0, width, 0, height), **options)  # fmt: skip
+            cell.set_xticks([])
+            cell.set_yticks([])
+            if row == 0:
+                cell.set_title(f"t = {rollout.moments[i]:.3g}", fontsize=9)
+        axes[row, 0].set_ylabel(title)
+        if row > 0:
+            held = axes[:2] if row == 1 else axes[2]
+            words = label if row == 1 else f"|error| of {label}"
+            figure.colorbar(image, ax=list(held.flat), shrink=0.8, label=words, aspect=15 * (3 - row))
+
+
+def contour_figure(
+    c: Sequence[float], d: Sequence[float], values: dict[str, list[list[float]]], path: Path
+) -> None:
+    """NRMSE over the two coefficients, one map per method, all in the same colours."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator
+
+    tables = {name: np.array(rows) for name, rows in values.items()}
+    least = min(float(t.min()) for t in tables.values())
+    most = max(float(t.max()) for t in tables.values())
+    low, high = np.log10(least) - 0.05, np.log10(most) + 0.05
+    levels = np.logspace(low, high, 25)
+    figure = _figure(4 * len(tables) + 0.8, 3.8)
+    axes = np.atleast_1d(figure.subplots(1, len(tables), sharey=True))
+    for cell, (name, table) in zip(axes, tables.items(), strict=True):
+        image = cell.contourf(c, d, table.T, levels, norm=LogNorm(levels[0], levels[-1]))
+        cell.set_title(f"{name}: mean {table.mean():.3g}")
+        cell.set_xlabel("advection speed c")
+    axes[0].set_ylabel("diffusivity D")
+    figure.colorbar(image, ax=list(axes), label="NRMSE", ticks=LogLocator(), format="%.0e")
     figure.savefig(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +14,22 @@ from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.grid import Grid
-from opsplit.operators import Linear, OperatorFamily, Spectral, UNet, UserFunction
+from opsplit.operators import Linear, OperatorFamily, Spectral, UNet, UserFunction, make_family
 
 Smooth = Callable[..., Tensor]
 Order = Callable[..., float]
 FEW = settings(max_examples=5)
 LINE, PLANE = Grid((32,), (16.0,)), Grid((16, 32), (5.0, 7.0))
 WALLS = Grid((32,), (16.0,), ("reflect",))
+
+FLUX: dict[str, Any] = {
+    "copies": 0, "shifts": 4, "products": 6, "constants": False, "absolute": True, "dealias": 1.0,
+    "wavenumber_scale": 0.4, "spacing": 0.5, "quiet": True, "output_scale": 0.1,
+}  # fmt: skip
+FLOW: dict[str, Any] = {"degree": 2, "constants": False, "inverse": True, "output_scale": 2.0}
+REACTION: dict[str, Any] = {
+    "degree": 3, "derivatives": False, "dealias": 1.0, "centre": (0.7, 0.2), "spread": (0.3, 0.1)
+}  # fmt: skip
 
 
 def waves(u: Tensor) -> Tensor:
@@ -32,6 +42,9 @@ FAMILIES: dict[str, tuple[OperatorFamily, Grid]] = {
     "spectral": (Spectral(1, 1, max_step=0.05), LINE),
     "spectral without products": (Spectral(2, 1, max_step=0.05, copies=0), LINE),
     "spectral on a plane": (Spectral(2, 2, max_step=0.05, layers=2, inverse=True), PLANE),
+    "spectral with fluxes": (Spectral(1, 1, max_step=0.05, **FLUX), LINE),
+    "spectral with a polynomial": (Spectral(1, 2, max_step=0.05, **FLOW), PLANE),
+    "spectral with a reaction": (Spectral(2, 2, max_step=0.05, **REACTION), PLANE),
     "unet": (UNet(1, 1, max_step=0.05), LINE),
     "unet on a plane": (UNet(2, 2, max_step=0.05), PLANE),
     "unet with walls": (UNet(1, 1, max_step=0.05, boundary=("reflect",)), WALLS),
@@ -72,6 +85,19 @@ def test_a_rate_is_what_the_flow_begins_with(
     errors = [float((q - rate).norm() / rate.norm()) for q in quotients]
     assert errors[-1] < 0.02
     assert fitted_order(steps, errors) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "spectral" in name])
+def test_a_family_from_its_stored_configuration_flows_alike(name: str, smooth: Smooth) -> None:
+    family, prepared, u = draw(name, 3, smooth, 0)
+    again = make_family(family.name, **json.loads(json.dumps(family.config())))
+    assert again.config() == family.config()
+    theta = parameters(family, 3, 0)
+    together = family.flow(prepared, u, 0.1)
+    assert torch.equal(again.flow(again.prepare(theta, prepared.grid), u, 0.1), together)
+    for e in range(3):
+        alone = family.flow(family.prepare(theta[e : e + 1], prepared.grid), u[e : e + 1], 0.1)
+        torch.testing.assert_close(together[e : e + 1], alone, rtol=1e-10, atol=1e-12)
 
 
 @given(strength=st.floats(0.1, 3.0), decay=st.floats(0.1, 3.0))

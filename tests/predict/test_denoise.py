@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -48,6 +49,30 @@ def test_most_of_the_noise_goes(size: float) -> None:
     frames = window("A+D", 1)
     clean, _ = denoise(with_noise(frames, size), PHYSICS.grid)
     assert float((clean - frames).std()) < 0.4 * size * float(frames.std())
+
+
+@given(speed=st.floats(-2, 2), width=st.floats(0.02, 0.3))
+def test_a_front_without_noise_is_left_alone(speed: float, width: float) -> None:
+    """Up at a quarter of the line, down at three quarters, both moving; at most 5 cells wide."""
+    (x,) = PHYSICS.grid.axes()
+    ways = [(x - speed * PHYSICS.dt * t) % 16.0 for t in range(16)]
+    front = [torch.tanh((w - 4) / width) - torch.tanh((w - 12) / width) for w in ways]
+    frames = torch.stack(front)[:, None].float()
+    clean, noise = denoise(frames, PHYSICS.grid)
+    assert noise == 0
+    assert torch.equal(clean, frames)
+
+
+@pytest.mark.parametrize("shape", [(64,), (32, 32)])
+@given(seed=st.integers(0, 1000))
+def test_two_percent_of_noise_on_a_smooth_field(
+    smooth: Callable[..., torch.Tensor], shape: tuple[int, ...], seed: int
+) -> None:
+    grid = Grid(shape, (2 * math.pi,) * len(shape))
+    field = smooth(grid, (1,), seed=seed)
+    frames = torch.stack([field.roll(t, -1) for t in range(16)])
+    _, noise = denoise(with_noise(frames, 0.02, seed), grid)
+    assert noise == pytest.approx(0.02 * float(frames.std()), rel=0.2)
 
 
 def test_two_dimensions_and_every_channel_by_itself() -> None:

@@ -105,8 +105,8 @@ def example(
 ) -> tuple[Trajectories, Trajectories]:
     """An observed window of a column and what follows; `given` coefficients replace drawn ones.
 
-    Flows are simulated on the points that are stored, which a picture does not show and which
-    takes a tenth of the time.
+    Flows are simulated on the points that are stored, not on the finer ones of the benchmark:
+    that is faster, and less accurate.
     """
     import torch
 

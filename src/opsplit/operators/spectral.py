@@ -285,14 +285,15 @@ class Spectral(OperatorFamily):
     def factors(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
         """What the monomials multiply, `(E, K, factor, *space)`: every channel, every filter."""
         axes, space = tuple(range(-self.ndim, 0)), prepared.grid.shape
-        if self.centre:
-            spectrum = spectrum.clone()
-            mean = torch.tensor(self.centre).to(spectrum.real) * math.prod(space)
-            spectrum.flatten(3)[..., 0] -= mean
         held = spectrum[:, :, :, None] * prepared.tensors["bank"][:, None, None]
         x = torch.fft.irfftn(held.flatten(2, 3), s=space, dim=axes)
+        if self.centre:
+            # Of all filters only the first, which does nothing, lets a constant pass.
+            mean = x.new_zeros(self.channels, held.shape[3])
+            mean[:, 0] = x.new_tensor(self.centre)
+            x = x - mean.reshape(-1, *[1] * self.ndim)
         if self.spread:
-            x = x / torch.tensor(self.spread).to(x).reshape(-1, *[1] * self.ndim)
+            x = x / x.new_tensor(self.spread).reshape(-1, *[1] * self.ndim)
         return x
 
     def _polynomial(self, prepared: Prepared, spectrum: Tensor) -> Tensor:

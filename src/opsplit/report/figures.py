@@ -91,54 +91,7 @@ def _error_curve(axes: Axes, rollout: Rollout) -> None:
     axes.set_xlabel("time")
     axes.set_title("relative error of a frame")
     axes.grid(alpha=0.3, which="major")
-    axes.legend(fontsize=8)
-
-
-def _note(axes: Axes, words: str) -> None:
-    axes.axis("off")
-    axes.text(0, 1, words, va="top", family="monospace", fontsize=8)
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """One observed window, what followed, and what the methods said would follow."""
-
-    observed: Trajectories
-    future: Trajectories
-    predictions: dict[str, Tensor]
-    """Future frames `(time, channel, *space)` by method; pictures show the last one."""
-    words: str
-    """Coefficients, errors and composition, to be read beside the picture."""
-
-    @property
-    def frames(self) -> int:
-        return self.observed.data.shape[1]
-
-    @property
-    def truth(self) -> Tensor:
-        return self.future.data[0]
-
-    @property
-    def moments(self) -> np.ndarray:
-        """Times of the future frames; the first observed one is at 0."""
-        return self.observed.dt * (self.frames + np.arange(len(self.truth)))
-
-    @property
-    def errors(self) -> dict[str, Tensor]:
-        """Relative error per future frame by method."""
-        return {
-            name: nrmse_per_frame(frames[None], self.truth[None])[0]
-            for name, frames in self.predictions.items()
-        }
-
-
-def _error_curve(axes: Axes, rollout: Rollout) -> None:
-    for name, values in rollout.errors.items():
-        axes.semilogy(rollout.moments, values, label=name, lw=2, color=COLOURS.get(name))
-    axes.set_xlabel("time")
-    axes.set_title("relative error of a frame")
-    axes.grid(alpha=0.3, which="major")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
 def _note(axes: Axes, words: str) -> None:
@@ -218,10 +171,10 @@ def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
     """Truth, forecast and error of every channel at a few times, one band per rollout."""
     channels = rollouts[0].observed.channels
     figure = _figure(13.5 if len(channels) > 1 else 12, 5.8 * len(rollouts))
-    bands = np.atleast_1d(figure.subfigures(len(rollouts), 1))
+    bands = figure.subfigures(len(rollouts), 1, squeeze=False)[:, 0]
     for band, rollout in zip(bands, rollouts, strict=True):
         picture, side = band.subfigures(1, 2, width_ratios=(2.6, 1))
-        parts = np.atleast_1d(picture.subfigures(1, len(channels)))
+        parts = picture.subfigures(1, len(channels), squeeze=False)[0]
         for number, part in enumerate(parts):
             _frames(part, rollout, number, 3 if len(channels) > 1 else 4)
         curve, note = side.subplots(2, 1)
@@ -262,7 +215,7 @@ def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> No
         if row > 0:
             held = axes[:2] if row == 1 else axes[2]
             words = label if row == 1 else f"|error| of {label}"
-            figure.colorbar(image, ax=list(held.flat), shrink=0.8, label=words, aspect=15 * (3 - row))
+            figure.colorbar(image, ax=list(held.flat), label=words, aspect=15 * (3 - row))
 
 
 def contour_figure(
@@ -278,7 +231,7 @@ def contour_figure(
     low, high = np.log10(least) - 0.05, np.log10(most) + 0.05
     levels = np.logspace(low, high, 25)
     figure = _figure(4 * len(tables) + 0.8, 3.8)
-    axes = np.atleast_1d(figure.subplots(1, len(tables), sharey=True))
+    axes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
     for cell, (name, table) in zip(axes, tables.items(), strict=True):
         image = cell.contourf(c, d, table.T, levels, norm=LogNorm(levels[0], levels[-1]))
         cell.set_title(f"{name}: mean {table.mean():.3g}")

@@ -1,0 +1,57 @@
+"""`opsplit figures`: pictures and the numbers they are drawn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from opsplit.benchmark.tasks import columns
+from opsplit.commands.demo import example
+from opsplit.commands.figures import METHODS, point_errors
+from opsplit.model import load_model
+from opsplit.report.figures import Rollout, frames_figure, line_figure
+from opsplit.report.metrics import nrmse_per_frame
+
+PNG = b"\x89PNG"
+
+
+def test_contour(cli: Callable[[str], str], tmp_path: Path) -> None:
+    cli("figures --only contour --points 2 --n 1 --seed 3 --out figures")
+    assert (tmp_path / "figures" / "contour.png").read_bytes().startswith(PNG)
+    held = json.loads((tmp_path / "figures" / "contour.json").read_text())
+    assert held["c"] == held["D"] == [0.01, 1.0]
+    assert {"command", "seed", "commit", "hardware"} <= held.keys()
+    again = point_errors(load_model("advection-diffusion", "spectral"), 1.0, 0.01, 1, seed=3)
+    assert list(again) == list(METHODS)
+    for name, error in again.items():
+        assert held["nrmse"][name][1][0] == pytest.approx(error, rel=1e-6)
+
+
+def test_points(cli: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli("figures --points 1")
+    assert "--points must be at least 2, got 1." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("physics", "split"), [("advection-diffusion", "A+D"), ("gray-scott", "GS")]
+)
+def test_rollout_pictures(physics: str, split: str, tmp_path: Path) -> None:
+    observed, future = example(columns(physics)[split], seed=0)
+    truth = future.data[0]
+    predictions = {"persistence": observed.data[0, -1:].expand_as(truth), "pursuit": 1.01 * truth}
+    rollout = Rollout(observed, future, predictions, "words")
+    assert torch.allclose(rollout.errors["pursuit"], torch.full((len(truth),), 0.01), rtol=1e-3)
+    expected = nrmse_per_frame(predictions["persistence"][None], truth[None])[0]
+    assert torch.equal(rollout.errors["persistence"], expected)
+    assert rollout.moments[0] == pytest.approx(16 * observed.dt)
+    path = tmp_path / "rollout.png"
+    if observed.grid.ndim == 1:
+        line_figure(rollout, path)
+    else:
+        frames_figure([rollout, rollout], path)
+    assert path.read_bytes().startswith(PNG)

@@ -211,7 +211,7 @@ PHYSICS_CHANGES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("combined", "unet"): {"polish": 1.0},
     ("gray-scott", "unet"): {"environments": 4, "states": 2, "polish": 1.0, "per_channel": True},
-    ("navier-stokes", "unet"): {"environments": 4, "states": 1, "polish": 1.0, "resolved": 1e-4},
+    ("navier-stokes", "unet"): {"environments": 4, "states": 1, "polish": 1.0, "resolved": 3e-3},
 }
 """Where an equation and a family want other numbers (not in the paper's preset)."""
 

@@ -24,7 +24,7 @@ class Trajectories:
 
     Arguments:
         data: `(trajectory, time, channel, *space)`.
-        times: physical time of every frame, uniformly spaced, shared by all trajectories.
+        times: physical time of every frame, increasing, shared by all trajectories.
         grid: the space.
         channels: a name per channel.
         coefficients: physical coefficients, one value per trajectory (may be empty).
@@ -73,9 +73,17 @@ class Trajectories:
 
     @property
     def dt(self) -> float:
+        """The usual time between frames."""
         if len(self.times) < 2:
             raise OpsplitError("One frame has no time step: at least two frames are needed.")
-        return float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
+        mean = float((self.times[-1] - self.times[0]) / (len(self.times) - 1))
+        return mean if self.uniform else float(self.times.diff().median())
+
+    @property
+    def uniform(self) -> bool:
+        """Whether frames are equally far apart (times read from a file are rounded)."""
+        steps = self.times.diff().double()
+        return torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0)
 
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Trajectories:
         """Some of the trajectories, with their coefficients."""
@@ -135,7 +143,8 @@ class Trajectories:
         cls,
         array: Any,
         *,
-        dt: float,
+        dt: float | None = None,
+        times: Any = None,
         extent: float | Sequence[float] | None = None,
         ndim: int = 1,
         channels: Sequence[str] | None = None,
@@ -145,7 +154,8 @@ class Trajectories:
         """Read an array whose channel and trajectory axes may be missing.
 
         With `ndim` space axes: `(time, *space)`, `(time, channel, *space)` or
-        `(trajectory, time, channel, *space)`. What was understood is kept in `.understood`.
+        `(trajectory, time, channel, *space)`. Frames are `dt` apart or at `times`; a frame that
+        is NaN everywhere is missing and left out. What was understood is kept in `.understood`.
         """
         if not 1 <= ndim <= 3:
             raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
@@ -160,7 +170,9 @@ class Trajectories:
             raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
         if not data.is_floating_point():
             data = data.to(torch.float32)
-        if not (np.isfinite(dt) and dt > 0):
+        if (dt is None) == (times is None):
+            raise OpsplitError("Say when the frames are: either dt=0.1 or times=[0, 0.1, 0.25].")
+        if dt is not None and not (np.isfinite(dt) and dt > 0):
             raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
         missing = 3 + ndim - data.ndim
         if not 0 <= missing <= 2:
@@ -181,9 +193,20 @@ class Trajectories:
             raise OpsplitError(
                 f"Read as ({understood}), that is a single frame: dynamics need at least 2 frames."
             )
+        if dt is not None:
+            moments = torch.arange(data.shape[1], dtype=torch.float64) * dt
+        else:
+            moments = _increasing(times, data.shape[1])
+        gone = data.isnan().transpose(0, 1).flatten(1).all(1).cpu()
+        if bool(gone.any()):
+            missing_frames = ", ".join(map(str, gone.nonzero()[:, 0].tolist()[:8]))
+            understood += f"; {int(gone.sum())} frames are missing ({missing_frames})"
+            data, moments = data[:, ~gone], moments[~gone]
+            if data.shape[1] < 2:
+                raise OpsplitError(f"Read as ({understood}), fewer than 2 frames are there.")
         bad = ~torch.isfinite(data)
         if bool(bad.any()):
-            frame = int(bad.nonzero()[0, 1])
+            frame = int((~gone).nonzero()[bad.nonzero()[0, 1]])
             raise OpsplitError(
                 f"{int(bad.sum())} values are NaN or infinite, the first in frame {frame} "
                 f"(read as {understood}). Fill or cut them before fitting."
@@ -202,8 +225,7 @@ class Trajectories:
             k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
             for k, v in (coefficients or {}).items()
         }
-        times = torch.arange(data.shape[1], dtype=torch.float64) * dt
-        return cls(data, times, grid, names, known, f"({understood})")
+        return cls(data, moments, grid, names, known, f"({understood})")
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz` file (arrays only, no pickle), whole or not at all."""
@@ -249,3 +271,16 @@ class Trajectories:
             raise OpsplitError(
                 f"{path} is not a trajectory file of `opsplit generate`: {reason}"
             ) from None
+
+
+def _increasing(times: Any, frames: int) -> Tensor:
+    """Times as numbers, one per frame and each later than the one before."""
+    try:
+        found = torch.as_tensor(np.asarray(times, dtype=np.float64)).reshape(-1)
+    except (TypeError, ValueError):
+        raise OpsplitError(f"times must be a list of numbers, got {times!r:.80}.") from None
+    if len(found) != frames:
+        raise OpsplitError(f"{frames} frames need as many times, got {len(found)}.")
+    if not bool(found.isfinite().all()) or not bool((found.diff() > 0).all()):
+        raise OpsplitError("times must be finite and increase from frame to frame.")
+    return found

@@ -302,12 +302,6 @@ def test_too_short_window(make: Make, window: np.ndarray, length: int) -> None:
         make(window=length).fit(window, DT)
 
 
-def test_grid_that_a_family_cannot_take(unet_folder: Any) -> None:
-    u = np.random.default_rng(0).normal(size=(4, 250))
-    with pytest.raises(OpsplitError, match=r"multiple of 16 points, got \(250,\)"):
-        OperatorSplitter(unet_folder).fit(u, DT)
-
-
 @pytest.mark.parametrize(
     "how, words",
     [

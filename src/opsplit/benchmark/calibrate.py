@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from opsplit.benchmark.tasks import columns, test_windows
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.predict.calibration import Calibration, coefficient_scale, conformal_quantiles
 from opsplit.predict.estimator import OperatorSplitter
@@ -40,7 +40,8 @@ def scores(
                 bar.update((number * n + i) / (len(table) * n), f"{name} {i + 1}/{n}")
             one = observed[[i]]
             splitter = OperatorSplitter(model, search)
-            splitter.fit(one.data[0], one.dt, one.grid.extent)
+            with no_warnings():
+                splitter.fit(one.data[0], one.dt, one.grid.extent)
             found = splitter.forecast(column.horizon, deviation=True)
             assert found.deviation is not None
             scale = found.deviation[(..., *[None] * one.grid.ndim)]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.physics import Physics
 from opsplit.predict.estimator import OperatorSplitter
@@ -79,7 +79,8 @@ def splitting(
         seeded: dict[str, Any] = {"seed": seed} if name == "uniform" else {}
         strategy = replace(get_search(name), **(settings or {}), **seeded)
         splitter = OperatorSplitter(model, search=strategy, device=device)
-        splitter.fit(window, observed.dt, observed.grid.extent, chosen)
+        with no_warnings():
+            splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()
         cost: Cost = splitter.search_result_.cost
         found: Composition = splitter.composition_

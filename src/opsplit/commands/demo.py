@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from opsplit.commands.common import Common, model_files, once
+from opsplit.errors import no_warnings
 
 if TYPE_CHECKING:
     from opsplit.benchmark.tasks import Column
@@ -152,7 +153,8 @@ def compare(
     def fit(search: str, read: bool = False) -> OperatorSplitter:
         splitter = OperatorSplitter(model, search, device=device)
         chosen = model.read(window) if read else dictionary
-        return splitter.fit(window, observed.dt, observed.grid.extent, chosen)
+        with no_warnings():
+            return splitter.fit(window, observed.dt, observed.grid.extent, chosen)
 
     splitters = {"direct": fit("beam", read=True)}
     if beam:

@@ -59,6 +59,10 @@ class OperatorFamily(ABC):
     n_parameters: int
     channels: int
     ndim: int
+    grid_bound: bool = False
+    """Whether operators mean something only at the spacing they were trained at."""
+    points_multiple: int = 1
+    """Every axis must hold a multiple of so many points."""
 
     @abstractmethod
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:

@@ -47,6 +47,8 @@ class UNet(OperatorFamily):
     """
 
     name = "unet"
+    grid_bound = True
+    points_multiple = 2**LEVELS
 
     def __init__(
         self,

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.model import Model, load_model
 from opsplit.physics import PHYSICS
 from opsplit.predict.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.predict.denoise import denoise
 from opsplit.predict.identify import equation
+from opsplit.predict.range import out_of_range
+from opsplit.predict.resample import resample, working_grid
 from opsplit.predict.rollout import Forecast, rollouts
 from opsplit.report.metrics import nrmse
 from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from opsplit.io.recording import Recording
 
 
 class OperatorSplitter:
@@ -42,8 +48,9 @@ class OperatorSplitter:
         memory_mb: limit of a search's working memory.
 
     After `fit`: `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that
-    was calibrated for the search), `equation_`, `fit_error_`, `search_table_` and the whole
-    `search_result_`.
+    was calibrated for the search), `equation_`, `fit_error_`, `search_table_`, the whole
+    `search_result_`, and `notes_`: what is unlike the data the model was trained on, in sentences
+    (`status_` sums them up, `"ok"` if there are none).
     """
 
     def __init__(
@@ -99,38 +106,50 @@ class OperatorSplitter:
 
     def fit(
         self,
-        u: np.ndarray | Tensor,
-        dt: float,
+        u: np.ndarray | Tensor | Trajectories | Recording,
+        dt: float | None = None,
         extent: float | Sequence[float] | None = None,
         dictionary: OperatorDictionary | None = None,
         report: Report | None = None,
+        *,
+        times: Sequence[float] | np.ndarray | Tensor | None = None,
     ) -> OperatorSplitter:
         """Find the composition that explains the frames `u`.
 
         Arguments:
-            u: `(time, *space)` or `(time, channel, *space)`, numpy or torch.
+            u: `(time, *space)` or `(time, channel, *space)`, numpy or torch; or what `opsplit.read`
+                gives, which knows its times and grid. A frame of NaN is a missing one.
             dt: time between frames.
             extent: physical length of the domain per axis (default: the model's).
             dictionary: other operators than the model's own.
             report: called with the share done and a few words while the search runs.
+            times: instead of `dt`, the time of every frame; frames that are missing between two
+                are not made up, the pair is left out.
         """
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         model = load_model(self.model, self.family)
         search = get_search(self.search)
         config = model.config
-        observed = self._read(u, dt, extent, model)
-        frames = observed.data[0, -self.window :] if self.window else observed.data[0]
-        work = frames.to(device=self.device, dtype=torch.float32)
+        observed = self._read(u, dt, times, extent, model)
+        used = model.dictionary if dictionary is None else dictionary
+        bound = next((p.family for p in used.parts if p.family.grid_bound), model.disco.family)
+        grid = working_grid(bound, model.disco.grid, observed.grid)
+        model.check(grid, observed.data.shape[2])
+        last = slice(-self.window, None) if self.window else slice(None)
+        frames = observed.data[0, last]
+        moments = observed.times[last]
+        work = resample(frames.to(device=self.device, dtype=torch.float32), grid.shape)
         noise = 0.0
         if search.name == "pursuit" if self.denoise is None else self.denoise:
-            work, noise = denoise(work, observed.grid)
+            work, noise = denoise(work, grid)
         unit = (float(work.std()) if config.rescale else 1.0) or 1.0
+        between = moments.diff().tolist()
         objective = Objective(
-            model.dictionary if dictionary is None else dictionary,
+            used,
             work / unit,
-            observed.grid,
-            dt,
+            grid,
+            observed.dt if observed.uniform else between,
             self.scheme,
             self.refinement,
             self.memory_mb,
@@ -155,15 +174,20 @@ class OperatorSplitter:
         self._operators = objective.operators
         if result.dictionary is not None:
             self._operators = result.dictionary.prepare(observed.grid, work)
-        self._as_given, self._unit, self._dt = u, unit, dt
+        self._as_given, self._unit, self._dt = u, unit, objective.dt
         self._frames = len(frames)
         self.noise_ = noise
         self._last = work[-1] / unit
         if noise:
-            self._last = self._carried(work / unit, noise / unit)
+            self._last = self._carried(work / unit, noise / unit, between)
+        self.notes_, self.status_ = out_of_range(
+            config, used, self.composition_, work, objective.dt, observed.grid, grid
+        )
+        for note in self.notes_:
+            warnings.warn(note, OpsplitWarning, stacklevel=2)
         return self
 
-    def _carried(self, frames: Tensor, noise: float) -> Tensor:
+    def _carried(self, frames: Tensor, noise: float, between: list[float]) -> Tensor:
         """The last frame from all of them: each carried to it by the composition found.
 
         Every frame brings its own noise, and the model's error for as long as it is carried.
@@ -179,7 +203,7 @@ class OperatorSplitter:
             held = held + share * (frames[i] - held)
             if i < count - 1:
                 step = rollouts(
-                    self._operators, [self.composition_], held, [self._dt], self._dt,
+                    self._operators, [self.composition_], held, [between[i]], self._dt,
                     self.scheme, self.refinement,
                 )[0]  # fmt: skip
                 held = step.frames[0]
@@ -216,16 +240,26 @@ class OperatorSplitter:
 
     def _read(
         self,
-        u: np.ndarray | Tensor,
-        dt: float,
+        u: np.ndarray | Tensor | Trajectories | Recording,
+        dt: float | None,
+        times: Any,
         extent: float | Sequence[float] | None,
         model: Model,
     ) -> Trajectories:
         config = model.config
         trained = model.disco.grid
+        if not isinstance(u, np.ndarray | Tensor | Trajectories) and hasattr(u, "load"):
+            u = u.load(range(min(1, u.shape[0])), slice(-(self.window or 0), None))
+        if isinstance(u, Trajectories):
+            if len(u) != 1:
+                raise OpsplitError(f"fit takes one trajectory, not {len(u)}: u[[0]] is the first.")
+            times = u.times if dt is None and times is None else times
+            extent = u.grid.extent if extent is None else extent
+            u = u.data
         observed = Trajectories.from_numpy(
             u,
             dt=dt,
+            times=times,
             extent=trained.extent if extent is None else extent,
             ndim=config.ndim,
             boundary=trained.boundary,
@@ -235,7 +269,6 @@ class OperatorSplitter:
                 f"fit takes one trajectory, the array holds {len(observed)} "
                 f"(read as {observed.understood}). Fit them one by one."
             )
-        model.check(observed.grid, observed.data.shape[2])
         return observed
 
     def forecast(
@@ -271,7 +304,8 @@ class OperatorSplitter:
             missed = pick.fit_error * self._frames if missed is None else missed
             members = torch.stack([f.frames for f in found])
             spread = forecast_deviation(first.frames, members, missed, self._frames) * self._unit
-        return Forecast(first.frames * self._unit, first.times, first.status, spread)
+        frames = resample(first.frames * self._unit, self.observed_.grid.shape)
+        return Forecast(frames, first.times, first.status, spread)
 
     def predict(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.result import Cost
 from opsplit.splitting import Flow, Scheme, lie, split_step, strang_finish, strang_prefix
+
+GAP = 1.75
+"""Frames that are this many usual steps apart have others missing between them."""
 
 
 class BudgetError(Exception):
@@ -30,7 +33,8 @@ class Objective:
         window: observed frames `(time, channel, *space)`, or several such windows
             `(window, time, channel, *space)`.
         grid: their space.
-        dt: time between frames.
+        dt: time between frames, one number or one per pair of neighbours. Pairs that are much
+            further apart than usual are gaps, and not scored.
         scheme: how operators are composed.
         refinement: substeps per frame.
         memory_mb: candidates are scored in chunks that stay below this.
@@ -41,7 +45,7 @@ class Objective:
         dictionary: OperatorDictionary,
         window: Tensor,
         grid: Grid,
-        dt: float,
+        dt: float | Sequence[float],
         scheme: Scheme = "strang",
         refinement: int = 1,
         memory_mb: float = 256.0,
@@ -53,10 +57,23 @@ class Objective:
             )
         if len(dictionary) == 0:
             raise OpsplitError("The dictionary is empty: there is nothing to compose.")
-        self.dictionary, self.windows, self.grid, self.dt = dictionary, windows, grid, dt
+        self.dictionary, self.windows, self.grid = dictionary, windows, grid
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
         self.operators = dictionary.prepare(grid, windows)
-        self.states, self.targets = windows[:, :-1], windows[:, 1:]
+        between = torch.as_tensor(dt, dtype=torch.float64).cpu()
+        if between.ndim and len(between) != windows.shape[1] - 1:
+            raise OpsplitError(
+                f"{windows.shape[1]} frames have {windows.shape[1] - 1} steps between them, "
+                f"got {len(between)}."
+            )
+        self.between = between.expand(windows.shape[1] - 1)
+        self.dt = float(self.between.median())
+        self.scored = (self.between <= GAP * self.dt).nonzero()[:, 0].to(windows.device)
+        steps = self.between[self.scored.cpu()]
+        # Times read from a file are rounded; equal steps share their calls.
+        even = torch.allclose(steps, steps.new_tensor(self.dt), rtol=1e-4, atol=0)
+        self.durations: float | Tensor = self.dt if even else steps.to(windows)
+        self.states, self.targets = windows[:, self.scored], windows[:, self.scored + 1]
         size = self.targets.flatten(2).norm(dim=2)
         # An all-zero frame has no relative error; measure against the window's size instead.
         whole = windows.flatten(1).norm(dim=1).clamp_min(1e-30)
@@ -64,6 +81,8 @@ class Objective:
         per_candidate = max(
             part.family.workspace(grid, self.transitions) for part in dictionary.parts
         )
+        if not even:
+            per_candidate *= self.transitions
         self.chunk = max(1, int(memory_mb * 2**20 / (windows.element_size() * per_candidate)))
         self.flows = self.evaluations = 0
         self.began = time.perf_counter()
@@ -71,7 +90,17 @@ class Objective:
 
     @property
     def transitions(self) -> int:
+        """Pairs of neighbouring frames that are scored."""
         return self.states.shape[1]
+
+    def scored_among(self, frames: int) -> int:
+        """Scored transitions between the last so many frames."""
+        return int((self.scored >= self.windows.shape[1] - frames).sum())
+
+    def _lasting(self, frames: Tensor | None = None) -> float | Tensor:
+        """How long the scored transitions (or these of them) last."""
+        h = self.durations
+        return h[frames] if isinstance(h, Tensor) and frames is not None else h
 
     @property
     def device(self) -> torch.device:
@@ -131,10 +160,15 @@ class Objective:
         u: Tensor,
         strengths: Tensor | None = None,
         operators: PreparedDictionary | None = None,
+        duration: float | None = None,
     ) -> Tensor:
-        """States `(n, K, channel, *space)` one frame later, under one composition each."""
+        """States `(n, K, channel, *space)` one frame later, under one composition each.
+
+        Without a `duration` they are the states of the scored transitions.
+        """
         flows = [self._flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
-        return split_step(flows, u, self.dt, self.scheme, self.refinement)
+        lasting = self._lasting() if duration is None else duration
+        return split_step(flows, u, lasting, self.scheme, self.refinement)
 
     def free_run(
         self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
@@ -145,13 +179,15 @@ class Objective:
         return self.relative(u, home)
 
     def free_states(self, sets: Tensor, strengths: Tensor | None, home: Tensor) -> Tensor:
-        """The rollout itself `(n, transitions, channel, *space)`."""
+        """The rollout itself at the ends of the transitions `(n, transitions, channel, *space)`."""
         u = self.windows[home, :1]
         frames = []
-        for _ in range(self.transitions):
-            u = self.step(sets, u, strengths)
+        for span in self.between.tolist():
+            steps = 1 if span <= GAP * self.dt else math.ceil(span / self.dt - 1e-6)
+            for _ in range(steps):
+                u = self.step(sets, u, strengths, duration=span / steps)
             frames.append(u)
-        return torch.cat(frames, 1)
+        return torch.cat(frames, 1)[:, self.scored]
 
     def rates(self, windows: Tensor, frames: int) -> Tensor:
         """`f(u)` of every operator on the last frames: `(operator, window, frame, ...)`."""
@@ -188,12 +224,19 @@ class Objective:
         used = operators or self.operators
 
         def flow(u: Tensor, duration: float | Tensor) -> Tensor:
-            if strengths is not None:
+            entries, each = index, u
+            if isinstance(duration, Tensor) and duration.ndim:
+                # Transitions that last differently long become entries of their own.
+                weight = 1.0 if strengths is None else strengths[:, position, None].to(u.dtype)
+                entries = index.repeat_interleave(u.shape[1])
+                duration = (weight * duration).expand(u.shape[:2]).flatten()
+                each = u.flatten(0, 1)[:, None]
+            elif strengths is not None:
                 duration = strengths[:, position].to(u.dtype) * duration
             states = u.shape[0] * u.shape[1]
             self.flows += states
             self.evaluations += round(states * used.evaluations(duration))
-            return used.flow(index, u, duration)
+            return used.flow(entries, each, duration).reshape(u.shape)
 
         return flow
 
@@ -204,7 +247,7 @@ class Objective:
         """States `(beam, transitions, ...)` before the last operator of an extension acts."""
         u = self.states[self._home(kept, which)]
         leading = [self._flow(kept[:, i], None, i) for i in range(kept.shape[1])]
-        h = self.dt / self.refinement
+        h = self._lasting() / self.refinement
         return strang_prefix(leading, u, h) if self.scheme == "strang" else lie(leading, u, h)
 
     @property
@@ -227,6 +270,7 @@ class Objective:
         With the `prefix` of the kept lists the leading flows are not computed again.
         """
         home = self._home(kept, which)
+        lasting = self._lasting(frames)
         out = [self.states.new_zeros(0, len(frames))]
         for part in self._chunks(len(row)):
             r, j = row[part], new[part]
@@ -234,13 +278,13 @@ class Objective:
             flows.append(self._flow(j, None, kept.shape[1]))
             if prefix is None:
                 u = self.states[home[r][:, None], frames]
-                u = split_step(flows, u, self.dt, self.scheme, self.refinement)
+                u = split_step(flows, u, lasting, self.scheme, self.refinement)
             else:
-                h = self.dt / self.refinement
+                h = lasting / self.refinement
                 u = prefix[r[:, None], frames]
                 u = strang_finish(flows, u, h) if self.scheme == "strang" else flows[-1](u, h)
                 if self.refinement > 1:
-                    rest = self.dt - h
+                    rest = lasting - h
                     u = split_step(flows, u, rest, self.scheme, self.refinement - 1)
             out.append(self.relative(u, home[r], frames))
         return torch.cat(out)

@@ -75,11 +75,14 @@ class Pursuit(Strategy):
             raise OpsplitError(f"screen_frames must be at least 2, got {self.screen_frames}.")
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
-        frames = min(self.screen_frames or objective.transitions + 1, objective.transitions + 1)
+        observed = objective.windows.shape[1]
+        frames = min(self.screen_frames or observed, observed)
+        while not objective.scored_among(frames):
+            frames += 1
         per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
         # Rates in single and integrals in double precision, with room for copies of both.
         room = objective.memory_mb * 2**20 / (40 * per_frame)
-        while frames > 2 and room < frames:
+        while frames > 2 and room < frames and objective.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,22 @@ class Screen:
 
     def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
         frames = rates.shape[1]
-        self.sizes = objective.sizes[window, 1 - frames :].double()
-        mix = stride_mixture(frames - 1, settings.strides, self.sizes)
-        weights = (mix @ integration_weights(frames).to(mix)) * objective.dt
+        begin = objective.windows.shape[1] - frames
+        rows = objective.scored[objective.scored >= begin] - begin
+        self.used = len(rows)
+        self.sizes = objective.sizes[window, -self.used :].double()
+        joined = torch.zeros(frames - 1, dtype=torch.bool).index_fill(0, rows.cpu(), True)
+        mix = stride_mixture(run_lengths(joined), settings.strides, self.sizes)
+        moments = torch.cat([torch.zeros(1).double(), objective.between[begin:].cumsum(0)])
+        whole = integration_weights(moments / objective.dt, joined)[rows.cpu()]
+        weights = (mix @ whole.to(mix)) * objective.dt
         n = len(rates)
         self.bad = ~rates.flatten(1).isfinite().all(1)
         rates = rates.masked_fill(self.bad.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
         self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
-        self.mix, self.frames = mix, frames
-        self.targets = objective.targets[window, 1 - frames :]
-        change = objective.windows[window, 1 - frames :] - objective.states[window, 1 - frames :]
+        self.mix = mix
+        self.targets = objective.targets[window, -self.used :]
+        change = self.targets - objective.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.share = self.atoms @ self.change
         self.squares = self.atoms.square().sum(1)
@@ -45,7 +51,7 @@ class Screen:
 
     def residual(self, predicted: Tensor) -> Tensor:
         """What one-step predictions `(transitions, channel, *space)` leave, strides mixed in."""
-        left = self.targets - predicted[1 - self.frames :]
+        left = self.targets - predicted[-self.used :]
         return (self.mix @ left.flatten(1).double()).flatten()
 
     def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
@@ -216,38 +222,63 @@ class Sets:
         return Sets(self.members[order], self.strengths[order], self.left[order])
 
 
-def stride_mixture(transitions: int, strides: tuple[int, ...], sizes: Tensor) -> Tensor:
+def run_lengths(joined: Tensor) -> list[int]:
+    """How many transitions follow each other without a gap, run by run."""
+    lengths, run = [], 0
+    for whole in [*joined.tolist(), False]:
+        if whole:
+            run += 1
+        elif run:
+            lengths.append(run)
+            run = 0
+    return lengths
+
+
+def stride_mixture(runs: Sequence[int], strides: tuple[int, ...], sizes: Tensor) -> Tensor:
     """A matrix over single steps whose products equal those over all strides together.
 
-    A transition over `r` frames is the sum of its `r` single steps. With one row per transition,
-    weighted by its size and number, only the Gram matrix of the rows matters: a square root of
-    it has as many rows as there are single steps.
+    A transition over `r` frames is the sum of its `r` single steps, within a run that no gap
+    interrupts. With one row per transition, weighted by its size and number, only the Gram matrix
+    of the rows matters: a square root of it has as many rows as there are single steps.
     """
     rows = []
-    used = dict.fromkeys(min(r, transitions) if r else transitions for r in strides)
-    for r in used:
-        count = transitions - r + 1
-        for first in range(count):
-            row = sizes.new_zeros(transitions)
-            row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count))
-            rows.append(row)
+    for reach in dict.fromkeys(tuple(min(r, n) if r else n for n in runs) for r in strides):
+        count = sum(n - r + 1 for n, r in zip(runs, reach, strict=True))
+        begin = 0
+        for n, r in zip(runs, reach, strict=True):
+            for first in range(begin, begin + n - r + 1):
+                row = sizes.new_zeros(sum(runs))
+                row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count))
+                rows.append(row)
+            begin += n
     stacked = torch.stack(rows)
     mixed: Tensor = torch.linalg.qr(stacked, mode="r").R
     return mixed
 
 
-def integration_weights(frames: int) -> Tensor:
+def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:
     """Weights `(frames - 1, frames)` of the integrals between neighbouring frames.
 
-    Each integrates the cubic through the four nearest frames (fewer if there are fewer).
+    Each integrates the cubic through the four nearest frames (fewer if there are fewer) that no
+    gap separates; `joined` says between which neighbours there is none. Rows of gaps are zero.
     """
+    frames = len(times)
+    whole = [True] * (frames - 1) if joined is None else joined.tolist()
     weights = torch.zeros(frames - 1, frames, dtype=torch.float64)
-    points = min(4, frames)
-    powers = torch.arange(points, dtype=torch.float64)
     for j in range(frames - 1):
-        first = max(0, min(j - 1, frames - points))
-        at = torch.arange(first, first + points, dtype=torch.float64) - j
-        weights[j, first : first + points] = torch.linalg.solve(
+        if not whole[j]:
+            continue
+        low, high = j, j + 1
+        while low > 0 and whole[low - 1]:
+            low -= 1
+        while high < frames - 1 and whole[high]:
+            high += 1
+        points = min(4, high - low + 1)
+        first = max(low, min(j - 1, high + 1 - points))
+        powers = torch.arange(points, dtype=torch.float64)
+        step = times[j + 1] - times[j]
+        at = (times[first : first + points] - times[j]) / step
+        weights[j, first : first + points] = step * torch.linalg.solve(
             at[None] ** powers[:, None], 1 / (powers + 1)
         )
     return weights

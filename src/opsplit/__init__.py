@@ -6,11 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opsplit._version import __version__
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, OpsplitWarning
 
 if TYPE_CHECKING:
     from opsplit.dictionary import OperatorDictionary as OperatorDictionary
     from opsplit.grid import Grid as Grid
+    from opsplit.io.read import read as read
+    from opsplit.io.recording import Recording as Recording
     from opsplit.model import Model as Model
     from opsplit.model import load_model as load_model
     from opsplit.physics import get_physics as get_physics
@@ -29,14 +31,16 @@ _HOME = {
     "OperatorDictionary": "opsplit.dictionary",
     "OperatorSplitter": "opsplit.predict.estimator",
     "Pursuit": "opsplit.search",
+    "Recording": "opsplit.io.recording",
     "Trajectories": "opsplit.trajectories",
     "Uniform": "opsplit.search",
     "extract": "opsplit.pretrain.extract",
     "get_physics": "opsplit.physics",
     "load_model": "opsplit.model",
+    "read": "opsplit.io.read",
 }
 
-__all__ = ["OpsplitError", "__version__", *_HOME]
+__all__ = ["OpsplitError", "OpsplitWarning", "__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,33 +1,141 @@
-"""Small files: JSON that is written whole or not at all, and where results come from."""
+"""Files that are written whole or not at all, folders that one run owns, where results are from."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import platform
 import shlex
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from opsplit.errors import OpsplitError
 
-
-def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(value, indent=2) + "\n")
-    os.replace(partial, path)
+LARGEST_JSON = 20_000_000
+"""Bytes; what Python makes of JSON takes up to thirty times as many."""
+LOCK = ".opsplit.lock"
 
 
-def read_json(path: Path) -> Any:
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A name to write to; the file takes the place of `path` once it is whole and on disk.
+
+    If anything goes wrong it is removed, and what was at `path` stays as it was. The name is the
+    process's own and ends in `.part`, which no reader takes.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        return json.loads(path.read_text())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            regular(path)  # Never put a file in the place of a device or a pipe.
+        partial.unlink(missing_ok=True)  # Nor write through a link that somebody left there.
+        yield partial
+        with open(partial, "rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except OSError as reason:
+        raise OpsplitError(f"Cannot write {path}: {reason.strerror or reason}.") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic(path) as partial:
+        partial.write_text(text)
+
+
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    write_text(path, json.dumps(value, indent=indent) + "\n")
+
+
+def read_json(path: Path, finite: bool = False) -> Any:
+    """What a JSON file holds; `finite` refuses the words NaN and Infinity, which are not JSON."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is not a number")
+
+    try:
+        size = regular(path).st_size
+        if size > LARGEST_JSON:
+            raise ValueError(f"{size} bytes are more than {LARGEST_JSON}")
+        return json.loads(path.read_text("utf-8"), parse_constant=refuse if finite else None)
     except FileNotFoundError:
         raise OpsplitError(f"No such file: {path}") from None
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as reason:
+    except RecursionError:
+        raise OpsplitError(f"{path} cannot be read as JSON: it is nested too deeply.") from None
+    except (OSError, ValueError) as reason:
         raise OpsplitError(f"{path} cannot be read as JSON: {reason}") from None
+
+
+def regular(path: Path) -> os.stat_result:
+    """The facts of a file that can be read to its end; a pipe or a device cannot."""
+    facts = path.stat()
+    if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
+        raise OpsplitError(f"{path} is not a regular file.")
+    return facts
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file of that name in a folder, which may itself be a link but must hold the file."""
+    path = folder / name
+    if path.is_symlink() and path.resolve().parent != folder.resolve():
+        raise OpsplitError(
+            f"{path} is a link out of its folder; put the file itself there if you trust it."
+        )
+    return path
+
+
+_owned: dict[Path, int] = {}
+"""Folders that this process keeps for itself, and the open lock of each."""
+
+
+def own(folder: Path) -> None:
+    """Keep other processes from writing into a folder until this one ends, however it ends.
+
+    Children of this process share the folder. Where the system or the disk knows no locks there
+    is none.
+    """
+    place = folder.resolve()
+    if place in _owned and (place / LOCK).exists():
+        return
+    follow = getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | follow, 0o666)
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(handle, 20).decode("ascii", "replace").strip() or "unknown"
+        os.close(handle)
+        raise OpsplitError(
+            f"Another run (process {holder}) is writing to {folder}; wait for it, or choose "
+            "another --out."
+        ) from None
+    except (ImportError, OSError):
+        pass
+    if not (place / LOCK).exists() or os.fstat(handle).st_ino != (place / LOCK).stat().st_ino:
+        # The run before ended between our two steps and took its lock with it.
+        os.close(handle)
+        own(folder)
+        return
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    _owned[place] = handle
+    atexit.register(_give_back, place / LOCK, os.getpid())
+
+
+def _give_back(lock: Path, owner: int) -> None:
+    """Remove the lock as long as it is held; a copy of the process leaves that to the original."""
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            lock.unlink()
 
 
 def command_line() -> str:

@@ -10,8 +10,10 @@ import tyro
 from opsplit._version import __version__
 from opsplit.commands.benchmark import Benchmark
 from opsplit.commands.calibrate import Calibrate
+from opsplit.commands.check import Check
 from opsplit.commands.common import Common
 from opsplit.commands.demo import Demo
+from opsplit.commands.describe import Describe
 from opsplit.commands.extract import Extract
 from opsplit.commands.figures import Figures
 from opsplit.commands.fit import Identify, Predict, Search
@@ -25,6 +27,8 @@ Command = (
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[Identify, tyro.conf.subcommand("identify")]
     | Annotated[Search, tyro.conf.subcommand("search")]
+    | Annotated[Describe, tyro.conf.subcommand("describe")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Generate, tyro.conf.subcommand("generate")]
     | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
     | Annotated[Extract, tyro.conf.subcommand("extract")]
@@ -61,7 +65,11 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"opsplit: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
-        print(f"opsplit: {error.strerror or error}: {error.filename}", file=sys.stderr)
+        where = f": {error.filename}" if error.filename else ""
+        print(f"opsplit: {error.strerror or error}{where}", file=sys.stderr)
+        sys.exit(2)
+    except MemoryError:
+        print("opsplit: this needs more memory than there is; ask for less.", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("opsplit: interrupted", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +9,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from opsplit._files import inside, read_json, write_json
+from opsplit._limits import (
+    LARGEST,
+    check_family,
+    check_list,
+    check_names,
+    check_number,
+    check_values,
+)
+from opsplit._tensors import Shapes, read_tensors, same_shapes, save_tensors
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Linear, OperatorFamily, Prepared, UserFunction, make_family
-from opsplit.operators.family import Initialisation, count_flops
+from opsplit.operators.family import count_flops
 from opsplit.pretrain.decoder import Decoder
 
 FORMAT = 1
@@ -199,62 +206,33 @@ class OperatorDictionary:
             "coefficients": {k: [float(x) for x in v] for k, v in self.coefficients.items()},
             "provenance": list(self.provenance),
         }
-        save_file(tensors, target / "dictionary.safetensors")
-        (target / "dictionary.json").write_text(json.dumps(text) + "\n")
+        save_tensors(target / "dictionary.safetensors", tensors)
+        write_json(target / "dictionary.json", text, indent=None)
 
     @classmethod
     def load(cls, folder: str | Path, decoder: nn.Module | None = None) -> OperatorDictionary:
         """Read a dictionary; `decoder` serves parts that were saved without theirs."""
         source = Path(folder)
-        try:
-            text = json.loads((source / "dictionary.json").read_text())
-            tensors = load_file(source / "dictionary.safetensors")
-        except FileNotFoundError as reason:
-            missing = reason.filename or "dictionary.safetensors"
-            raise OpsplitError(f"No dictionary in {source}: {missing} is missing.") from None
-        except (SafetensorError, json.JSONDecodeError, OSError) as reason:
-            raise OpsplitError(f"The dictionary in {source} cannot be read: {reason}") from None
+        for name in ("dictionary.json", "dictionary.safetensors"):
+            if not (source / name).exists():
+                raise OpsplitError(f"No dictionary in {source}: {name} is missing.")
+        file = inside(source, "dictionary.json")
+        text = read_json(file, finite=True)
         if not isinstance(text, dict) or text.get("format") != FORMAT:
             raise OpsplitError(f"The dictionary in {source} is not of format {FORMAT}.")
         try:
-            return cls._build(text, tensors, decoder, source)
-        except (KeyError, TypeError, AttributeError, RuntimeError) as reason:
+            check_list(text["parts"], "parts", 1000)
+            described = [_Description.read(entry) for entry in text["parts"]]
+            tensors = read_tensors(source, "dictionary.safetensors", _same_parts(described))
+            parts = tuple(d.part(i, tensors, decoder) for i, d in enumerate(described))
+            return cls(parts, *_facts(text, sum(map(len, parts))))
+        except OpsplitError as reason:
+            words = str(reason)
+            raise OpsplitError(words if str(source) in words else f"{file}: {words}") from None
+        except (
+            ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError
+        ) as reason:  # fmt: skip
             raise OpsplitError(f"The dictionary in {source} cannot be read: {reason!r}") from None
-
-    @classmethod
-    def _build(
-        cls,
-        text: dict[str, Any],
-        tensors: dict[str, Tensor],
-        decoder: nn.Module | None,
-        source: Path,
-    ) -> OperatorDictionary:
-        parts = []
-        for i, entry in enumerate(text["parts"]):
-            family = make_family(entry["family"], **entry["config"])
-            own = {
-                name.split(".decoder.")[1]: t
-                for name, t in tensors.items()
-                if name.startswith(f"part{i}.decoder.")
-            }
-            writer: nn.Module | None = None
-            if own:
-                blank = torch.zeros(family.n_parameters)
-                start = family.initialisation(torch.Generator().manual_seed(0))
-                writer = Decoder(
-                    initialisation=Initialisation(blank, start.scale, start.bound),
-                    **entry["decoder"],
-                )
-                writer.load_state_dict(own)
-            elif "decoder" in entry:
-                if decoder is None:
-                    raise OpsplitError(
-                        f"The dictionary in {source} holds codes of a model; load that model."
-                    )
-                writer = decoder
-            parts.append(Part(family, tensors[f"part{i}.codes"], writer, entry["scale"]))
-        coefficients = {k: np.asarray(v) for k, v in text["coefficients"].items()}
-        return cls(tuple(parts), coefficients, tuple(text["provenance"]))
 
     @classmethod
     def analytic(
@@ -269,6 +247,87 @@ class OperatorDictionary:
         codes = torch.cat([family.parameters(**term) for term in terms])
         known = {k: np.asarray(v, float) for k, v in (coefficients or {}).items()}
         return cls((Part(family, codes),), known, ("exact",) * len(codes))
+
+
+@dataclass(frozen=True)
+class _Description:
+    """A part as `dictionary.json` describes it, before there is memory for its numbers."""
+
+    family: OperatorFamily
+    scale: float
+    decoder: Decoder | None
+    """On the device `meta`: sizes only."""
+
+    @classmethod
+    def read(cls, entry: dict[str, Any]) -> _Description:
+        check_family(entry["family"], entry["config"], "the operator family")
+        check_number(entry["scale"], "scale", 1e-30, 1e30)
+        family = make_family(entry["family"], **entry["config"])
+        if "decoder" not in entry:
+            return cls(family, entry["scale"], None)
+        check_values(entry["decoder"], "the decoder")
+        with torch.device("meta"):
+            start = family.initialisation(torch.Generator().manual_seed(0))
+            decoder = Decoder(initialisation=start, **entry["decoder"])
+        if 4 * sum(t.numel() for t in decoder.state_dict().values()) > LARGEST:
+            raise OpsplitError(f"a decoder takes more than {LARGEST / 1e9:g} GB.")
+        return cls(family, entry["scale"], decoder)
+
+    def shapes(self, i: int, own_decoder: bool, n: int) -> dict[str, tuple[int, ...]]:
+        """The tensors of part `i` with `n` operators."""
+        if self.decoder is None:
+            return {f"part{i}.codes": (n, self.family.n_parameters)}
+        held = self.decoder.state_dict() if own_decoder else {}
+        shapes = {f"part{i}.decoder.{name}": tuple(t.shape) for name, t in held.items()}
+        return {f"part{i}.codes": (n, self.decoder.sizes()["code"])} | shapes
+
+    def part(self, i: int, tensors: dict[str, Tensor], given: nn.Module | None) -> Part:
+        """The operators, with their own decoder or the one of the model they came with."""
+        prefix = f"part{i}.decoder."
+        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        decoder: Decoder | None = None
+        if self.decoder is not None:
+            sizes = self.decoder.sizes()
+            if own:
+                start = self.family.initialisation(torch.Generator().manual_seed(0))
+                decoder = Decoder(initialisation=start, **sizes)
+                decoder.load_state_dict({name: t.float() for name, t in own.items()})
+            elif not isinstance(given, Decoder):
+                raise OpsplitError("this dictionary holds codes of a model; load that model.")
+            elif given.sizes() != sizes or len(given.start) != self.family.n_parameters:
+                raise OpsplitError("the dictionary belongs to another model than this one.")
+            else:
+                decoder = given
+        # A copy, because the tensor is the file itself, which may change.
+        return Part(self.family, tensors[f"part{i}.codes"].clone(), decoder, float(self.scale))
+
+
+def _same_parts(described: Sequence[_Description]) -> Callable[[Shapes], None]:
+    """A check that a file holds the tensors of these parts and no others."""
+
+    def check(found: Shapes) -> None:
+        expected: dict[str, tuple[int, ...]] = {}
+        for i, description in enumerate(described):
+            n = (found.get(f"part{i}.codes") or (0,))[0]
+            if 4 * n * description.family.n_parameters > LARGEST:
+                raise OpsplitError(f"{n} operators take more than {LARGEST / 1e9:g} GB.")
+            own = any(name.startswith(f"part{i}.decoder.") for name in found)
+            expected |= description.shapes(i, own, n)
+        same_shapes(expected)(found)
+
+    return check
+
+
+def _facts(text: dict[str, Any], n: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Coefficients and provenance of `n` operators."""
+    check_names(text["provenance"], "provenance", n)
+    check_names(list(text["coefficients"]), "coefficients")
+    for name, values in text["coefficients"].items():
+        check_list(values, f"the coefficient {name}", n)
+        for x in values:
+            check_number(x, f"the coefficient {name}", -1e100, 1e100)
+    known = {k: np.asarray(v, dtype=float) for k, v in text["coefficients"].items()}
+    return known, tuple(text["provenance"])
 
 
 PreparedPart = tuple[OperatorFamily, Prepared, float]

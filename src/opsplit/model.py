@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from opsplit._files import read_json, write_json
+from opsplit._files import inside, read_json, write_json
+from opsplit._limits import LARGEST, check_config
+from opsplit._tensors import read_tensors, same_shapes, save_tensors
 from opsplit._version import __version__
 from opsplit.config import ModelConfig
 from opsplit.dictionary import OperatorDictionary, Part
@@ -72,7 +73,7 @@ class Model:
             name: (t.half() if t.numel() > HALF_ABOVE else t).detach().cpu().contiguous()
             for name, t in self.disco.state_dict().items()
         }
-        save_file(tensors, target / "model.safetensors")
+        save_tensors(target / "model.safetensors", tensors)
         self.dictionary.save(target, with_decoders=False)
         write_json(target / "metrics.json", self.metrics)
         if self.calibration is not None:
@@ -81,35 +82,53 @@ class Model:
 
     @classmethod
     def load(cls, folder: str | Path) -> Model:
-        """Read a model directory."""
+        """Read a model directory; it may come from anywhere.
+
+        Nothing in it is run, and nothing is allocated before the configuration has been checked
+        and the weights' names, types and shapes are those that it describes.
+        """
         source = Path(folder)
-        raw = read_json(source / "config.json")
+        raw = read_json(inside(source, "config.json"), finite=True)
         found = raw.get("format") if isinstance(raw, dict) else None
-        if found != FORMAT:
-            raise OpsplitError(f"{source} has model format {found}, this opsplit reads {FORMAT}.")
-        try:
-            disco = Disco(ModelConfig.from_dict(raw))
-        except OpsplitError as reason:
-            raise OpsplitError(f"{source}: {reason}") from None
-        except (AttributeError, KeyError, TypeError, ValueError) as reason:
+        if type(found) is not int or found != FORMAT:
             raise OpsplitError(
-                f"{source / 'config.json'} does not describe a model: {reason}"
-            ) from None
-        try:
-            tensors = load_file(source / "model.safetensors")
-            disco.load_state_dict({name: t.float() for name, t in tensors.items()})
-        except FileNotFoundError:
-            raise OpsplitError(f"{source} has no model.safetensors.") from None
-        except (SafetensorError, RuntimeError, OSError) as reason:
-            first = str(reason).strip().splitlines()[0]
-            raise OpsplitError(
-                f"{source / 'model.safetensors'} cannot be read ({first}). "
-                "The file is damaged or belongs to another configuration."
-            ) from None
+                f"{source} has model format {found!r:.60}, this opsplit reads {FORMAT}."
+            )
+        config, shapes = _describe(source / "config.json", raw)
+        tensors = read_tensors(source, "model.safetensors", same_shapes(shapes))
+        disco = Disco(config)
+        disco.load_state_dict({name: t.float() for name, t in tensors.items()})
         disco.eval().requires_grad_(False)
         dictionary = OperatorDictionary.load(source, disco.decoder)
-        metrics = read_json(source / "metrics.json") if (source / "metrics.json").exists() else {}
-        return cls(disco, dictionary, metrics, Calibration.load(source))
+        mine = (len(config.channels), config.ndim)
+        if any((p.family.channels, p.family.ndim) != mine for p in dictionary.parts):
+            raise OpsplitError(f"{source}: the dictionary is not of the model's channels and axes.")
+        metrics = inside(source, "metrics.json")
+        held = read_json(metrics) if metrics.exists() else {}
+        if not isinstance(held, dict):
+            raise OpsplitError(f"{metrics} must hold a table, not {held!r:.60}.")
+        return cls(disco, dictionary, held, Calibration.load(source))
+
+
+def _describe(file: Path, raw: dict[str, Any]) -> tuple[ModelConfig, dict[str, tuple[int, ...]]]:
+    """A configuration and the shapes of its weights, from a model that takes no memory."""
+    try:
+        check_config(raw)
+        config = ModelConfig.from_dict(raw)
+        with torch.device("meta"):
+            shapes = {name: tuple(t.shape) for name, t in Disco(config).state_dict().items()}
+    except OpsplitError as reason:
+        raise OpsplitError(f"{file}: {reason}") from None
+    except (
+        ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError
+    ) as reason:  # fmt: skip
+        raise OpsplitError(f"{file} does not describe a model: {reason}") from None
+    size = 4 * sum(math.prod(shape) for shape in shapes.values())
+    if size > LARGEST:
+        raise OpsplitError(
+            f"{file}: the model takes {size / 1e9:.3g} GB, more than {LARGEST / 1e9:g}."
+        )
+    return config, shapes
 
 
 def bundled() -> dict[str, list[str]]:

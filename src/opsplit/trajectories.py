@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._files import atomic
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 
@@ -230,9 +229,7 @@ class Trajectories:
     def save(self, path: str | Path) -> Path:
         """Write one `.npz` file (arrays only, no pickle), whole or not at all."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(target.name + ".part")
-        with open(partial, "wb") as stream:
+        with atomic(target) as partial, open(partial, "wb") as stream:
             np.savez(
                 stream,
                 data=self.data.numpy(),
@@ -242,7 +239,6 @@ class Trajectories:
                 channels=np.array(self.channels),
                 **{f"coefficient.{k}": v.numpy() for k, v in self.coefficients.items()},  # type: ignore[arg-type]
             )
-        os.replace(partial, target)
         return target
 
     @classmethod
@@ -267,9 +263,11 @@ class Trajectories:
             )
         except FileNotFoundError:
             raise OpsplitError(f"No such file: {path}") from None
-        except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as reason:
+        # A damaged archive raises whatever its parsers meet: zlib.error, TokenError, MemoryError.
+        except Exception as reason:
+            said = " ".join(str(reason).split())[:300] or type(reason).__name__
             raise OpsplitError(
-                f"{path} is not a trajectory file of `opsplit generate`: {reason}"
+                f"{path} is not a trajectory file of `opsplit generate`: {said}"
             ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from opsplit._files import command_line, write_json
+from opsplit._files import command_line, write_json, write_text
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
 
@@ -111,9 +111,9 @@ class Benchmark(Common):
         records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
         write_json(self.out / "method.json", records)
         text = markdown(records, TITLE, command_line())
-        (self.out / "method.md").write_text(text)
+        write_text(self.out / "method.md", text)
         if self.readme is not None:
-            self.readme.write_text(insert_summary(self.readme.read_text(), records))
+            write_text(self.readme, insert_summary(self.readme.read_text(), records))
         print(json.dumps(records) if self.json else text)
 
 

@@ -13,13 +13,16 @@ from typing import Annotated, Any
 
 import tyro
 
-from opsplit._files import origin, read_json, write_json
+from opsplit._files import origin, own, read_json, write_json
 from opsplit.errors import OpsplitError
 
 RECORD = "opsplit.json"
 """The effective configuration and the result, beside every output."""
 
 NOT_SETTINGS = {"json", "out", "force"}
+
+READ_WHOLE, PIECE = 100_000_000, 1_000_000
+"""Files up to so many bytes are hashed; of larger ones the time, the first and the last bytes."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +75,23 @@ class Common:
             if not (math.isfinite(value) and value > 0):
                 flag = "--" + field.name.replace("_", "-")
                 raise OpsplitError(f"{flag} must be a positive number, got {value}.")
+            if isinstance(value, int) and value > MOST:
+                flag = "--" + field.name.replace("_", "-")
+                raise OpsplitError(f"{flag} must be at most {MOST}, got {value}.")
         if self.out is None and type(self).out is not None:
             raise OpsplitError("This command writes files; give --out a folder instead of None.")
         if self.out is not None:
             try:
                 self.out.mkdir(parents=True, exist_ok=True)
-                probe = self.out / ".opsplit-probe"
-                probe.touch()
-                probe.unlink()
+                own(self.out)
             except OSError as reason:
                 raise OpsplitError(
                     f"Cannot write to --out {self.out}: {reason.strerror}."
                 ) from None
 
+
+MOST = 10_000_000
+"""No count of anything makes sense beyond."""
 
 POSITIVE = {
     "n",
@@ -112,11 +119,20 @@ POSITIVE = {
 
 
 def fingerprint(*paths: Path) -> str:
-    """A short hash of files, so that changed input is not taken for finished work."""
+    """A short hash of files and folders, so that changed input is not taken for finished work."""
     digest = hashlib.sha256()
     for path in paths:
-        if path.is_file():
-            digest.update(path.read_bytes())
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in (f for f in files if f.is_file()):
+            facts = file.stat()
+            with open(file, "rb") as stream:
+                if facts.st_size <= READ_WHOLE:
+                    digest.update(stream.read())
+                    continue
+                digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
+                for place in (0, facts.st_size - PIECE):
+                    stream.seek(place)
+                    digest.update(stream.read(PIECE))
     return digest.hexdigest()[:16]
 
 
@@ -152,8 +168,8 @@ def once(
     result: dict[str, Any] | None = None
     if record is not None and record.exists() and not command.force:
         held = read_json(record)
-        if held.get("settings") == settings:
-            result = held["result"]
+        if isinstance(held, dict) and held.get("settings") == settings:
+            result = held.get("result")
     again = result is not None
     if result is None:
         result = work()

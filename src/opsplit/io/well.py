@@ -21,6 +21,7 @@ import torch
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.io.guard import check_small, small
 from opsplit.trajectories import Trajectories
 
 SUFFIXES = (".hdf5", ".h5")
@@ -90,7 +91,9 @@ def _write_frame(file: Any, part: Trajectories, name: str, facts: Mapping[str, s
     space = file.create_group("dimensions")
     _names(space, "spatial_dims", axes)
     space.attrs["extent"] = np.array(grid.extent)
-    _flagged(space, "time", part.times.float().numpy(), time=True).attrs["dt"] = part.dt
+    times = _flagged(space, "time", part.times.float().numpy(), time=True)
+    if len(part.times) > 1 and np.allclose(part.times.diff(), part.dt, rtol=1e-2, atol=0):
+        times.attrs["dt"] = part.dt
     for axis, coordinates in zip(axes, grid.axes(), strict=True):
         _flagged(space, axis, coordinates.float().numpy())
     boundaries = file.create_group("boundary_conditions")
@@ -180,7 +183,7 @@ def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") ->
     heads = [read_head(file) for file in files]
     first = heads[0]
     for head in heads[1:]:
-        _check_alike(first, head)
+        check_alike(first, head)
     data = torch.empty(sum(head.n for head in heads), *first.shape[1:])
     begin = 0
     for head in heads:
@@ -211,13 +214,14 @@ def well_files(path: str | Path, split: str = "train") -> list[Path]:
     return found
 
 
-def read_head(path: Path) -> WellHead:
-    """The grid, times, names and coefficients of a file."""
+def read_head(path: Path, irregular: bool = False) -> WellHead:
+    """The grid, times, names and coefficients of a file, whose steps may differ if you say so."""
     with opened_well(path) as file:
         axes = [str(axis) for axis in file["dimensions"].attrs["spatial_dims"]]
         if file.attrs["grid_type"] != "cartesian":
             raise OpsplitError(f"{path} has a {file.attrs['grid_type']} grid, not a cartesian one.")
         n = int(file.attrs["n_trajectories"])
+        check_small(f"{path}: n_trajectories", n)
         fields, channels = [], []
         for order in range(3):
             group = f"t{order}_fields"
@@ -232,7 +236,7 @@ def read_head(path: Path) -> WellHead:
             name=str(file.attrs["dataset_name"]),
             facts=dict(file.attrs),
             n=n,
-            times=_read_times(path, file["dimensions"]["time"]),
+            times=_read_times(path, file, irregular),
             grid=_read_grid(path, file, axes),
             fields=tuple(fields),
             channels=tuple(channels),
@@ -260,15 +264,17 @@ def opened_well(path: Path) -> Iterator[Any]:
         raise OpsplitError(f"{path} cannot be read as HDF5 of The Well: {reason}") from None
 
 
-def _read_times(path: Path, stored: Any) -> np.ndarray:
-    times = np.atleast_2d(np.asarray(stored[()], dtype=np.float64))
+def _read_times(path: Path, file: Any, irregular: bool) -> np.ndarray:
+    times = np.atleast_2d(small(path, file, "dimensions/time"))
     count = times.shape[1]
     if times.ndim != 2 or count < 2:
         raise OpsplitError(f"{path} holds {count} frame(s); dynamics need at least 2.")
     dt = float(times[0, -1] - times[0, 0]) / (count - 1)
     if not dt > 0 or not np.allclose(np.diff(times), dt, rtol=1e-2, atol=0):
+        if irregular and np.allclose(np.diff(times), np.diff(times[:1]), rtol=1e-2, atol=0):
+            return times[0]
         raise OpsplitError(f"{path} has unevenly spaced times; one dt between frames is needed.")
-    exact = _exact(path, "dt", stored.attrs.get("dt"), dt)
+    exact = _exact(path, "dt", file["dimensions/time"].attrs.get("dt"), dt)
     return times[0, 0] + exact * np.arange(count)
 
 
@@ -276,7 +282,7 @@ def _read_grid(path: Path, file: Any, axes: Sequence[str]) -> Grid:
     group = file["dimensions"]
     shape, extent = [], []
     for axis in axes:
-        points = np.atleast_2d(np.asarray(group[axis][()], dtype=np.float64))
+        points = np.atleast_2d(small(path, file, f"dimensions/{axis}"))
         count = points.shape[-1]
         gap = float(points[0, -1] - points[0, 0]) / max(1, count - 1)
         if points.ndim != 2 or not gap > 0 or not np.allclose(np.diff(points), gap, 1e-2, 0):
@@ -310,7 +316,7 @@ def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:
         scalar = file["scalars"][name]
         if scalar.attrs["time_varying"]:
             continue
-        values = np.asarray(scalar[()], dtype=np.float64)
+        values = small(path, file, f"scalars/{name}")
         if values.shape != ((n,) if scalar.attrs["sample_varying"] else ()):
             raise OpsplitError(
                 f"{path}: scalar {name} has shape {values.shape} for {n} trajectories."
@@ -331,7 +337,7 @@ def _exact(path: Path, what: str, exact: Any, stored: float) -> float:
     return float(exact)
 
 
-def _check_alike(first: WellHead, other: WellHead) -> None:
+def check_alike(first: WellHead, other: WellHead) -> None:
     pairs = {
         "grids": (first.grid, other.grid),
         "fields": (first.channels, other.channels),
@@ -353,15 +359,8 @@ def _read_fields(head: WellHead, out: np.ndarray) -> None:
         channel = 0
         for group, name in head.fields:
             field, order = file[group][name], int(group[1])
-            used = [field.attrs["sample_varying"], field.attrs["time_varying"]]
-            used += list(field.attrs["dim_varying"])
+            used = check_field(head, field, name, order)
             sizes = (head.n, len(head.times), *head.grid.shape)
-            lead = [size for size, use in zip(sizes, used, strict=True) if use]
-            if field.shape != (*lead, *(head.grid.ndim,) * order):
-                raise OpsplitError(
-                    f"{head.path}: field {name} has shape {field.shape}, but its flags and the "
-                    f"dimensions say {tuple(lead)} and {order} components axes."
-                )
             parts = head.grid.ndim**order
             values = field[()].reshape(
                 *(size if use else 1 for size, use in zip(sizes, used, strict=True)), parts
@@ -370,3 +369,17 @@ def _read_fields(head: WellHead, out: np.ndarray) -> None:
                 raise OpsplitError(f"{head.path}: field {name} has values NaN or infinite.")
             out[:, :, channel : channel + parts] = np.moveaxis(values, -1, 2)
             channel += parts
+
+
+def check_field(head: WellHead, field: Any, name: str, order: int) -> list[bool]:
+    """Whether a field varies over trajectories, time and every axis; its shape must agree."""
+    used = [field.attrs["sample_varying"], field.attrs["time_varying"]]
+    used += list(field.attrs["dim_varying"])
+    sizes = (head.n, len(head.times), *head.grid.shape)
+    lead = [size for size, use in zip(sizes, used, strict=True) if use]
+    if field.shape != (*lead, *(head.grid.ndim,) * order):
+        raise OpsplitError(
+            f"{head.path}: field {name} has shape {field.shape}, but its flags and the "
+            f"dimensions say {tuple(lead)} and {order} components axes."
+        )
+    return [bool(use) for use in used]

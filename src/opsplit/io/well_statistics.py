@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 
+from opsplit._files import write_text
 from opsplit.io.well import opened_well
 
 FieldSums = dict[str, np.ndarray]
@@ -47,6 +47,4 @@ def write_statistics(sums: FieldSums, path: Path) -> None:
         for key, values in table.items():
             lines.append(f"{key}{suffix}:")
             lines += [f"  {json.dumps(name)}: {value!r}" for name, value in values.items()]
-    partial = path.with_name(path.name + ".part")
-    partial.write_text("\n".join(lines) + "\n")
-    os.replace(partial, path)
+    write_text(path, "\n".join(lines) + "\n")

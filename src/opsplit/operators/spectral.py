@@ -267,6 +267,13 @@ class Spectral(OperatorFamily):
                 keep = keep * (k.abs() <= self.dealias * math.pi / h * (1 - 1e-9))
         return keep
 
+    def _fine(self, grid: Grid) -> tuple[int, ...]:
+        """The grid that monomials are formed on: a finer one if `dealias` is above one."""
+        return tuple(
+            2 * math.ceil(n * max(1.0, self.dealias) / 2) if self.dealias > 1 else n
+            for n in grid.shape
+        )
+
     def evaluations(self, duration: float) -> int:
         return 4 * self._rk_steps(duration) if self.products else 1
 
@@ -284,12 +291,13 @@ class Spectral(OperatorFamily):
 
     def factors(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
         """What the monomials multiply, `(E, K, factor, *space)`: every channel, every filter."""
-        axes, space = tuple(range(-self.ndim, 0)), prepared.grid.shape
-        held = spectrum[:, :, :, None] * prepared.tensors["bank"][:, None, None]
-        x = torch.fft.irfftn(held.flatten(2, 3), s=space, dim=axes)
+        axes, space = tuple(range(-self.ndim, 0)), self._fine(prepared.grid)
+        held = (spectrum[:, :, :, None] * prepared.tensors["bank"][:, None, None]).flatten(2, 3)
+        held = fit_modes(held, prepared.grid.shape, space)
+        x = torch.fft.irfftn(held, s=space, dim=axes)
         if self.centre:
             # Of all filters only the first, which does nothing, lets a constant pass.
-            mean = x.new_zeros(self.channels, held.shape[3])
+            mean = x.new_zeros(self.channels, x.shape[2] // self.channels)
             mean[:, 0] = x.new_tensor(self.centre)
             x = x - mean.reshape(-1, *[1] * self.ndim)
         if self.spread:
@@ -305,8 +313,9 @@ class Spectral(OperatorFamily):
             terms.append(math.prod(factors[1:], start=factors[0]) if chosen else 0 * x[:, :, 0] + 1)
         weights = prepared.tensors["weights"]
         total = torch.einsum("ecp,ekp...->ekc...", weights, torch.stack(terms, 2))
-        axes = tuple(range(-self.ndim, 0))
-        return torch.fft.rfftn(total, dim=axes) * self._dealias(prepared.grid, total.device)
+        made = torch.fft.rfftn(total, dim=tuple(range(-self.ndim, 0)))
+        made = fit_modes(made, self._fine(prepared.grid), prepared.grid.shape)
+        return made * self._dealias(prepared.grid, total.device)
 
     def _width(self) -> int:
         """Numbers per point while products are formed."""
@@ -380,3 +389,25 @@ def _without_nyquist(kappa: Tensor, axis: int, n: int) -> Tensor:
     kappa = kappa.clone()
     kappa[axis].select(axis, n // 2).zero_()
     return kappa
+
+
+def fit_modes(spectrum: Tensor, given: Sequence[int], wanted: Sequence[int]) -> Tensor:
+    """The modes of a real field on a grid of other size; those at half the coarser rate go."""
+    if tuple(given) == tuple(wanted):
+        return spectrum
+    for axis, (n, m) in enumerate(zip(given, wanted, strict=True), -len(given)):
+        half = (min(n, m) + 1) // 2
+        if axis == -1:
+            low = spectrum.narrow(axis, 0, half)
+            gap = list(low.shape)
+            gap[axis] = m // 2 + 1 - half
+            spectrum = torch.cat([low, low.new_zeros(gap)], axis)
+        else:
+            low, high = (
+                spectrum.narrow(axis, 0, half),
+                spectrum.narrow(axis, n - half + 1, half - 1),
+            )
+            gap = list(low.shape)
+            gap[axis] = m - 2 * half + 1
+            spectrum = torch.cat([low, low.new_zeros(gap), high], axis)
+    return spectrum * (math.prod(wanted) / math.prod(given))

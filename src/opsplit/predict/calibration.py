@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opsplit._files import read_json, write_json
+from opsplit._files import inside, read_json, write_json
+from opsplit._limits import check_names
 from opsplit.errors import OpsplitError
 
 FILE = "calibration.json"
@@ -57,12 +58,14 @@ class Calibration:
     @classmethod
     def load(cls, folder: Path) -> Calibration | None:
         """The calibration of a model directory, if it has one."""
-        if not (folder / FILE).exists():
+        file = inside(folder, FILE)
+        if not file.exists():
             return None
-        raw = read_json(folder / FILE)
+        raw = read_json(file, finite=True)
         try:
             if tuple(raw["levels"]) != LEVELS:
                 raise KeyError("levels")
+            check_names([raw["strategy"], *raw["coefficients"]], "names")
             return cls(
                 str(raw["strategy"]),
                 int(raw["n"]),
@@ -71,7 +74,7 @@ class Calibration:
                 dict(raw["origin"]),
                 {str(c): dict(row) for c, row in raw.get("coverage", {}).items()},
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as reason:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as reason:
             raise OpsplitError(
                 f"{folder / FILE} does not hold a calibration: {reason!r}. "
                 "Write it again with `opsplit calibrate`."
@@ -82,6 +85,8 @@ def _factors(raw: Sequence[float]) -> tuple[float, ...]:
     factors = tuple(float(x) for x in raw)
     if len(factors) != len(LEVELS):
         raise ValueError(f"{len(factors)} factors for {len(LEVELS)} levels")
+    if not all(0 <= x < math.inf for x in factors):
+        raise ValueError("factors must be finite and not negative")
     return factors
 
 

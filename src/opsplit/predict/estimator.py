@@ -174,7 +174,7 @@ class OperatorSplitter:
         self._operators = objective.operators
         if result.dictionary is not None:
             self._operators = result.dictionary.prepare(observed.grid, work)
-        self._as_given, self._unit, self._dt = u, unit, objective.dt
+        self._as_given, self._unit, self.dt_ = u, unit, objective.dt
         self._frames = len(frames)
         self.noise_ = noise
         self._last = work[-1] / unit
@@ -203,7 +203,7 @@ class OperatorSplitter:
             held = held + share * (frames[i] - held)
             if i < count - 1:
                 step = rollouts(
-                    self._operators, [self.composition_], held, [between[i]], self._dt,
+                    self._operators, [self.composition_], held, [between[i]], self.dt_,
                     self.scheme, self.refinement,
                 )[0]  # fmt: skip
                 held = step.frames[0]
@@ -285,7 +285,7 @@ class OperatorSplitter:
         if times is None:
             if not isinstance(steps, int) or steps < 1:
                 raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
-            times = [self._dt * (i + 1) for i in range(steps)]
+            times = [self.dt_ * (i + 1) for i in range(steps)]
         pick = self.composition_
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
         chosen = [pick, *(c for c in others if c.operators != pick.operators)]
@@ -294,7 +294,7 @@ class OperatorSplitter:
             chosen if deviation else chosen[:1],
             self._last,
             times,
-            self._dt,
+            self.dt_,
             self.scheme,
             self.refinement,
         )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from opsplit._tensors import save_tensors
 from opsplit.errors import OpsplitError
 
 FILE = "resume.safetensors"
@@ -27,9 +26,7 @@ def save_state(
         tensors |= {f"optimiser.{index}.{name}": t for name, t in state.items()}
     # Cloned, because a file must not share memory with weights that go on changing.
     tensors = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
-    partial = path.with_name(path.name + ".part")
-    save_file(tensors, partial, {"facts": json.dumps(facts)})
-    os.replace(partial, path)
+    save_tensors(path, tensors, {"facts": json.dumps(facts)})
 
 
 def load_state(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from opsplit._files import write_text
 from opsplit.config import ModelConfig, TrainConfig
 
 
@@ -28,7 +29,8 @@ def write_card(
         + " |"
         for row in shown
     ]
-    (folder / "README.md").write_text(
+    write_text(
+        folder / "README.md",
         f"""# {model.physics}, {model.family} family
 
 A hypernetwork ({model.recipe} recipe, preset {model.preset}) and {result["operators"]} operators
@@ -53,5 +55,5 @@ Two half steps differ from a whole step by {result["semigroup"]:.5f} (relative, 
 ## Settings
 
 {settings}
-"""
+""",
     )

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._files import atomic
 from opsplit.report.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
 
@@ -38,6 +39,11 @@ def _figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained", dpi=130)
     FigureCanvasAgg(figure)
     return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with atomic(path) as partial:
+        figure.savefig(partial, format=path.suffix[1:])
 
 
 def _space_time(
@@ -129,7 +135,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     figure.colorbar(gap, ax=below, location="right", shrink=0.9)
     _error_curve(figure.add_subplot(grid[0, 3]), rollout)
     _note(figure.add_subplot(grid[1, 3]), rollout.words)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def line_figure(rollout: Rollout, path: Path) -> None:
@@ -164,7 +170,7 @@ def line_figure(rollout: Rollout, path: Path) -> None:
     profile.set_title(f"u at t = {rollout.moments[-1]:.3g}")
     profile.legend(fontsize=8)
     _note(figure.add_subplot(cells[1, 2]), rollout.words)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
@@ -180,7 +186,7 @@ def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
         curve, note = side.subplots(2, 1)
         _error_curve(curve, rollout)
         _note(note, rollout.words)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> None:
@@ -238,7 +244,7 @@ def contour_figure(
         cell.set_xlabel("advection speed c")
     axes[0].set_ylabel("diffusivity D")
     figure.colorbar(image, ax=list(axes), label="NRMSE", ticks=LogLocator(), format="%.0e")
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) -> None:
@@ -273,7 +279,7 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
                 axes.imshow(field if field.ndim == 2 else field[len(field) // 2], origin="lower")
                 axes.set_title(name, fontsize=8)
                 axes.axis("off")
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def training_figure(curves: dict[str, list[dict[str, float]]], path: Path) -> None:
@@ -289,4 +295,4 @@ def training_figure(curves: dict[str, list[dict[str, float]]], path: Path) -> No
     axes.set_ylabel("one-step relative error, unseen fields")
     axes.grid(alpha=0.3, which="both")
     axes.legend()
-    figure.savefig(path)
+    _save(figure, path)

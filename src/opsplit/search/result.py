@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opsplit._files import write_json, write_text
 from opsplit.dictionary import OperatorDictionary
 
 
@@ -163,6 +163,5 @@ class SearchResult:
     def save(self, folder: str | Path) -> None:
         """Write `search.csv` and `search.json`."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        (target / "search.csv").write_text(self.to_csv())
-        (target / "search.json").write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        write_text(target / "search.csv", self.to_csv())
+        write_json(target / "search.json", self.to_dict())

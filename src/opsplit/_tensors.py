@@ -1,0 +1,81 @@
+"""Weights on disk: safetensors, read only if they are what they should be."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from opsplit._files import atomic, inside, regular
+from opsplit.errors import OpsplitError
+
+LARGEST_HEADER = 5_000_000
+DTYPES = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8}
+"""What numbers may be stored as, and their bytes."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write a safetensors file, whole or not at all."""
+    with atomic(path) as partial:
+        try:
+            save_file(dict(tensors), partial, metadata)
+        except SafetensorError as reason:
+            raise OSError(_first_line(reason)) from None
+
+
+def read_tensors(folder: Path, name: str, check: Callable[[Shapes], None]) -> dict[str, Tensor]:
+    """The tensors of a file in `folder`; `check` sees their shapes before any of them is read."""
+    path = inside(folder, name)
+    try:
+        size = regular(path).st_size
+        with open(path, "rb") as stream:
+            (header,) = struct.unpack("<Q", stream.read(8))
+        if header > min(LARGEST_HEADER, size):
+            raise ValueError(f"a header of {header} bytes")
+        with safe_open(path, "pt") as file:
+            facts: dict[str, Any] = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
+            for key, held in facts.items():
+                if held.get_dtype() not in DTYPES:
+                    raise ValueError(f"{key} has the type {held.get_dtype()}")
+            check({key: tuple(held.get_shape()) for key, held in facts.items()})
+            tensors = {key: file.get_tensor(key) for key in facts}
+    except FileNotFoundError:
+        raise OpsplitError(f"{folder} has no {name}.") from None
+    except OpsplitError as reason:
+        raise OpsplitError(f"{path}: {reason}") from None
+    except (SafetensorError, ValueError, RuntimeError, OSError, struct.error) as reason:
+        raise OpsplitError(
+            f"{path} cannot be read ({_first_line(reason)}). "
+            "The file is damaged or belongs to another configuration."
+        ) from None
+    for key, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise OpsplitError(f"{path}: {key} holds values that are NaN or infinite.")
+    return tensors
+
+
+def same_shapes(expected: Shapes) -> Callable[[Shapes], None]:
+    """A check that a file holds these tensors and no others."""
+
+    def check(found: Shapes) -> None:
+        for name in sorted(expected.keys() ^ found.keys()):
+            raise ValueError(f"{name} is {'missing' if name in expected else 'not expected'}")
+        for name, shape in expected.items():
+            if found[name] != shape:
+                raise ValueError(f"{name} has shape {found[name]}, not {shape}")
+
+    return check
+
+
+def _first_line(reason: Exception) -> str:
+    return (str(reason).strip().splitlines() or [type(reason).__name__])[0]

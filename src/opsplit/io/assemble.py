@@ -1,0 +1,267 @@
+"""From what a file says and what the caller says to a `Recording`; guesses are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.io.axes import in_words, parse_axes
+from opsplit.io.parts import Part, gather
+from opsplit.io.recording import Recording
+
+SAME = 1e-6
+"""Two ends closer than this share of the field's size are one point."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the caller says."""
+
+    axes: str | Sequence[str] | None = None
+    channels: str | Sequence[str] | None = None
+    dt: float | None = None
+    extent: float | Sequence[float] | None = None
+    boundary: str | Sequence[str] | None = None
+    ndim: int | None = None
+
+    @property
+    def letters(self) -> str | None:
+        return None if self.axes is None else parse_axes(self.axes)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        if self.channels is None:
+            return None
+        words = self.channels.split(",") if isinstance(self.channels, str) else self.channels
+        names = tuple(word.strip() for word in words)
+        if not names or len(set(names)) != len(names) or "" in names:
+            raise OpsplitError(f"Channels need different names, got {list(names)}.")
+        return names
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a file says."""
+
+    source: str
+    format: str
+    axes: str
+    """Letters of the fields as they are stored, such as `ntxyc`."""
+    shape: tuple[int, ...]
+    """Lengths of these axes."""
+    parts: Callable[[int], tuple[Sequence[Part], int]]
+    """Where a trajectory lies: arrays, and its number in them."""
+    channels: tuple[str, ...]
+    named: bool = True
+    """Whether the file names the channels."""
+    times: np.ndarray | None = None
+    coordinates: Mapping[str, np.ndarray] = field(default_factory=dict)
+    extent: tuple[float, ...] | None = None
+    boundary: tuple[str, ...] | None = None
+    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+    """Sentences of the reader."""
+    guessed_axes: bool = False
+    look_for_repeats: bool = False
+    """Whether the last point may be the first again."""
+    layout: str = ""
+
+    def size(self, letter: str) -> int:
+        return self.shape[self.axes.index(letter)] if letter in self.axes else 1
+
+    @property
+    def space(self) -> dict[str, int]:
+        return {a: self.size(a) for a in "xyz" if a in self.axes}
+
+
+def assemble(raw: Raw, flags: Flags) -> Recording:
+    """Check the two against each other and fill in what neither says."""
+    where, words = raw.source, in_words(raw.axes, raw.shape)
+    said = [f"Read as {words}{', a guess from the lengths' if raw.guessed_axes else ''}."]
+    said += raw.said
+    if min(raw.shape) < 1 or raw.size("t") < 2:
+        few = "no values" if 0 in raw.shape else "a single frame: dynamics need at least 2 frames"
+        raise OpsplitError(f"{where}: Read as {words}, that is {few}.")
+    if flags.letters is not None and flags.letters != raw.axes:
+        _refuse(where, "axes", ",".join(raw.axes), ",".join(flags.letters))
+    if flags.ndim is not None and flags.ndim != len(raw.space):
+        _refuse(where, "number of space axes", len(raw.space), flags.ndim)
+    known = set()
+    times, dt_known = _times(raw, flags, said)
+    channels, names = _channels(raw, flags, said)
+
+    def fetch_on(space: Mapping[str, int]) -> Callable[[int, slice], np.ndarray]:
+        def fetch(trajectory: int, frames: slice) -> np.ndarray:
+            parts, number = raw.parts(trajectory)
+            begin, stop, step = frames.indices(raw.size("t"))
+            return gather(parts, number, slice(begin, stop, step), space, names)
+
+        return fetch
+
+    boundary = _boundary(raw, flags, said)
+    space, repeats = raw.space, ()
+    if raw.look_for_repeats and raw.coordinates:
+        repeats = _repeated(raw, boundary, fetch_on(space))
+        for a in repeats:
+            space[a] -= 1
+            said.append(
+                f"The last of {space[a] + 1} points along {a} is the first again: it is left out."
+            )
+    extent, origin, extent_known = _extent(raw, flags, space, said)
+    known |= {"dt"} if dt_known else set()
+    known |= {"extent"} if extent_known else set()
+    known |= {"boundary"} if flags.boundary is not None or raw.boundary or repeats else set()
+    try:
+        grid = Grid(tuple(space.values()), extent, boundary)
+    except OpsplitError as reason:
+        raise OpsplitError(f"{where}: {reason}") from None
+    return Recording(
+        where, raw.format, (raw.size("n"), len(times), len(channels), *grid.shape), times, grid,
+        channels, dict(raw.coefficients), frozenset(known), tuple(said), fetch_on(space), origin,
+        raw.layout,
+    )  # fmt: skip
+
+
+def _refuse(where: str, what: str, held: Any, given: Any) -> None:
+    raise OpsplitError(
+        f"{where}: the {what} in the file: {held}, as you say: {given}. Leave yours out, or "
+        "correct the file."
+    )
+
+
+def _times(raw: Raw, flags: Flags, said: list[str]) -> tuple[np.ndarray, bool]:
+    where, count, dt = raw.source, raw.size("t"), flags.dt
+    if dt is not None and not (np.isfinite(dt) and dt > 0):
+        raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
+    if raw.times is None:
+        if dt is None:
+            said.append("Nothing says the time between frames: it is taken as 1 (say dt).")
+        return np.arange(count) * (1.0 if dt is None else dt), dt is not None
+    times = np.asarray(raw.times, dtype=np.float64).ravel()
+    if len(times) == count + 1 and raw.format == "pdebench":
+        said.append(f"There are {len(times)} times for {count} frames: the last is left out.")
+        times = times[:count]
+    if len(times) != count:
+        raise OpsplitError(f"{where}: {count} frames need as many times, it has {len(times)}.")
+    steps = np.diff(times)
+    if not (np.isfinite(times).all() and (steps > 0).all()):
+        first = int(np.flatnonzero(~(steps > 0))[0]) if len(steps) else 0
+        raise OpsplitError(
+            f"{where}: times must increase, but frame {first} is at {times[first]:.6g} and "
+            f"frame {first + 1} at {times[first + 1]:.6g}."
+        )
+    step = float(np.median(steps))
+    even = np.allclose(steps, step, rtol=1e-2, atol=0)
+    if dt is not None and not (even and np.isclose(dt, step, rtol=1e-3, atol=0)):
+        _refuse(where, "time between frames", f"{step:.6g}" if even else "irregular", dt)
+    if even and np.array_equal(times, times.astype(np.float32)):
+        # Times rounded to single precision; their mean step is not.
+        times = np.linspace(times[0], times[-1], count)
+    if not even:
+        said.append(f"Times are irregular: steps from {steps.min():.6g} to {steps.max():.6g}.")
+    return times, True
+
+
+def _channels(raw: Raw, flags: Flags, said: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The channels' names, and what they are called in the file."""
+    given = flags.names
+    if given is None:
+        return raw.channels, raw.channels
+    if raw.named:
+        if not set(given) <= set(raw.channels):
+            _refuse(raw.source, "channels", ",".join(raw.channels), ",".join(given))
+        if given != raw.channels:
+            said.append(f"Of the channels {', '.join(raw.channels)}: {', '.join(given)}.")
+        return given, given
+    if len(given) != len(raw.channels):
+        _refuse(raw.source, "number of channels", len(raw.channels), ",".join(given))
+    return given, raw.channels
+
+
+def _boundary(raw: Raw, flags: Flags, said: list[str]) -> tuple[str, ...]:
+    ndim = len(raw.space)
+    words = flags.boundary
+    if isinstance(words, str):
+        words = words.split(",")
+    given = None if words is None else tuple(words) * (ndim if len(words) == 1 else 1)
+    if raw.boundary is not None:
+        if given is not None and given != raw.boundary:
+            _refuse(raw.source, "boundaries", ",".join(raw.boundary), ",".join(given))
+        return raw.boundary
+    if given is None:
+        said.append("Nothing says what the boundaries are: they are taken as periodic.")
+    return given or ("periodic",) * ndim
+
+
+def _extent(
+    raw: Raw, flags: Flags, space: Mapping[str, int], said: list[str]
+) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
+    """Lengths of the axes, their first coordinates, and whether any of it is more than a guess."""
+    given = None if flags.extent is None else np.ravel(np.asarray(flags.extent, dtype=np.float64))
+    if given is not None and (len(given) not in (1, len(space)) or not (given > 0).all()):
+        raise OpsplitError(
+            f"Each of the {len(space)} space axes needs one positive length, got {flags.extent}."
+        )
+    asked = [None] * len(space) if given is None else np.broadcast_to(given, len(space)).tolist()
+    lengths, origin = [], []
+    silent = []
+    for i, (a, count) in enumerate(space.items()):
+        held, begin = (None, 0.0) if raw.extent is None else (raw.extent[i], 0.0)
+        points = raw.coordinates.get(a)
+        if points is not None:
+            spacing, begin = _spacing(raw.source, a, points, raw.size(a))
+            held = spacing * count if held is None else held
+        if held is not None and asked[i] is not None and not np.isclose(asked[i], held, rtol=1e-3):
+            _refuse(raw.source, f"length of {a}", f"{held:.6g}", asked[i])
+        if held is None and asked[i] is None:
+            silent.append(a)
+        lengths.append(float(held if held is not None else asked[i] or count))
+        origin.append(begin)
+    if silent:
+        said.append(
+            f"Nothing says how long {', '.join(silent)} is: its points are taken as 1 apart "
+            "(say extent)."
+        )
+    return tuple(lengths), tuple(origin), not silent
+
+
+def _spacing(where: str, a: str, points: np.ndarray, count: int) -> tuple[float, float]:
+    points = np.asarray(points, dtype=np.float64).ravel()
+    if len(points) != count:
+        raise OpsplitError(f"{where}: {count} points along {a} have {len(points)} coordinates.")
+    spacing = float(points[-1] - points[0]) / max(1, count - 1)
+    # Single precision far from zero is coarse.
+    rounding = 4 * np.finfo(np.float32).eps * float(np.abs(points).max(initial=0))
+    if not spacing > 0 or not np.allclose(np.diff(points), spacing, rtol=1e-2, atol=rounding):
+        raise OpsplitError(
+            f"{where}: points along {a} are unevenly spaced or fall; resample them on a uniform "
+            "rising grid."
+        )
+    return spacing, float(points[0])
+
+
+def _repeated(
+    raw: Raw, boundary: Sequence[str], fetch: Callable[[int, slice], np.ndarray]
+) -> tuple[str, ...]:
+    """Axes whose last point is the first again, as `linspace` makes them on a periodic axis."""
+    step = max(1, raw.size("t") // 8)
+    u = fetch(0, slice(0, raw.size("t"), step)).astype(np.float64)
+    u = u[np.isfinite(u).reshape(len(u), -1).all(1)]
+    found = []
+    for i, (a, word) in enumerate(zip(raw.space, boundary, strict=True)):
+        v = np.moveaxis(u, 2 + i, -1)
+        if word != "periodic" or a not in raw.coordinates or v.shape[-1] < 4 or not len(u):
+            continue
+        near = SAME * np.abs(v).max()
+        bend = np.abs(np.diff(v, 2, axis=-1)).max()
+        seam = np.abs(v[..., 1] - 2 * v[..., 0] + v[..., -2]).max()
+        # Ends that agree because nothing happens there, or because they are walls, do not count.
+        flat = max(np.abs(v[..., 1] - v[..., 0]).max(), np.abs(v[..., -1] - v[..., -2]).max())
+        if np.abs(v[..., 0] - v[..., -1]).max() <= near < flat and seam <= 2 * bend:
+            found.append(a)
+    return tuple(found)

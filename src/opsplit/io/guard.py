@@ -1,0 +1,93 @@
+"""Files are not trusted: every failure of a library becomes a sentence, every size is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+
+SMALL = 10_000_000
+"""Most numbers of times, coordinates or coefficients."""
+CHUNK_MB = 512
+"""Largest piece that must be held in memory to read one number of it."""
+
+
+@contextmanager
+def reading(path: Path, words: str) -> Iterator[None]:
+    """Whatever goes wrong inside ends in one sentence about the file.
+
+    Arguments:
+        words: such as `"as HDF5"` or `"by numpy"`.
+    """
+    try:
+        yield
+    except OpsplitError:
+        raise
+    except FileNotFoundError:
+        raise OpsplitError(f"No such file: {path}") from None
+    except PermissionError:
+        raise OpsplitError(f"{path} may not be read by you; look at its permissions.") from None
+    except MemoryError:
+        raise OpsplitError(f"{path} asks for more memory than there is.") from None
+    # Parsers of foreign files raise whatever they meet: KeyError, struct.error, zlib.error, ...
+    except Exception as reason:
+        said = " ".join(str(reason).strip("'\"").split())[:300] or type(reason).__name__
+        raise OpsplitError(
+            f"{path} cannot be read {words} ({said}); the file is damaged or of another kind."
+        ) from None
+
+
+@contextmanager
+def opened(path: Path, words: str = "as HDF5") -> Iterator[Any]:
+    """An open HDF5 file."""
+    import h5py
+
+    with reading(path, words), h5py.File(path, "r") as file:
+        yield file
+
+
+def dataset(path: Path, file: Any, name: str) -> Any:
+    """A dataset of real numbers that lies in this very file."""
+    import h5py
+
+    place = file
+    for word in name.split("/"):
+        link = place.get(word, getlink=True)
+        if link is None:
+            raise KeyError(f"it has no {name}")
+        if isinstance(link, h5py.ExternalLink):
+            raise OpsplitError(f"{path}: {name} points into another file, which is not followed.")
+        place = place[word]
+    if not isinstance(place, h5py.Dataset):
+        raise OpsplitError(f"{path}: {name} is not an array.")
+    if place.is_virtual or place.external:
+        raise OpsplitError(f"{path}: {name} keeps its numbers in another file; copy them into it.")
+    check_kind(f"{path}: {name}", place.dtype)
+    if place.chunks and math.prod(place.chunks) * place.dtype.itemsize > CHUNK_MB * 2**20:
+        raise OpsplitError(
+            f"{path}: {name} has chunks of {place.chunks} numbers; write it with smaller ones."
+        )
+    return place
+
+
+def check_kind(what: str, dtype: np.dtype) -> None:
+    if dtype.kind not in "fiu":
+        raise OpsplitError(f"{what}: Fields must be real numbers, got {dtype}.")
+
+
+def check_small(what: str, count: int) -> None:
+    if count > SMALL:
+        raise OpsplitError(f"{what} claims {count} numbers; at most {SMALL} are believed.")
+
+
+def small(path: Path, file: Any, name: str) -> np.ndarray:
+    """Coordinates or coefficients, read at once."""
+    held = dataset(path, file, name)
+    check_small(f"{path}: {name}", held.size)
+    return np.asarray(held[()], dtype=np.float64)

@@ -1,0 +1,147 @@
+"""NetCDF files through xarray (`pip install 'opsplit[netcdf]'`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+from opsplit.io.assemble import Flags, Raw
+from opsplit.io.axes import letter_of
+from opsplit.io.guard import check_kind, check_small, reading
+from opsplit.io.parts import Index, Part
+
+NOT_COEFFICIENTS = {"dt", "extent", "boundary", "version"}
+
+
+@contextmanager
+def opened_netcdf(path: Path) -> Iterator[Any]:
+    """An open dataset with times as the numbers they are stored as."""
+    try:
+        import xarray
+    except ImportError:
+        raise OpsplitError(
+            f"{path}: NetCDF is read by xarray, which is missing; pip install 'opsplit[netcdf]'."
+        ) from None
+    with reading(path, "as NetCDF"):
+        # The classic format is not HDF5; scipy reads it.
+        with open(path, "rb") as stream:
+            engine: Any = "scipy" if stream.read(3) == b"CDF" else "h5netcdf"
+        with xarray.open_dataset(path, engine=engine, decode_times=False) as held:
+            yield held
+
+
+def of_netcdf(path: Path, flags: Flags) -> Raw:
+    """Every variable over time and space becomes a channel, one per trajectory a coefficient."""
+    with opened_netcdf(path) as held:
+        fields = _fields(path, held, flags)
+        first = held[fields[0]]
+        letters = flags.letters or _letters(path, first.dims)
+        if len(letters) != first.ndim:
+            raise OpsplitError(
+                f"{path}: {fields[0]} has the axes {', '.join(map(str, first.dims))}; "
+                f"{','.join(letters)} does not name each of them."
+            )
+        dims = dict(zip(letters, map(str, first.dims), strict=True))
+        names = _channels(path, held, fields, dims)
+        times = _coordinate(path, held, dims["t"])
+        points = {a: _coordinate(path, held, dims[a]) for a in "xyz" if a in dims}
+        n = first.sizes[dims["n"]] if "n" in dims else 1
+        check_small(f"{path}: {dims.get('n')}", n)
+        coefficients = _coefficients(path, held, fields, dims.get("n"), n)
+        unit = held[dims["t"]].attrs.get("units") if dims["t"] in held else None
+        said = [f"Variables {', '.join(fields)} over {', '.join(dims.values())}."]
+        said += [f"Times are numbers of the unit {str(unit)[:60]!r}."] if unit else []
+        said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
+        shape = tuple(first.shape)
+
+    def part(field: str) -> Part:
+        def read(index: Index) -> np.ndarray:
+            with opened_netcdf(path) as held:
+                return np.asarray(held[field][index].values)
+
+        return Part(read, letters, tuple(names[field]))
+
+    parts = [part(field) for field in fields]
+    return Raw(
+        str(path), "netcdf", letters, shape, lambda i: (parts, i),
+        tuple(name for field in fields for name in names[field]),
+        times=times, coordinates={a: v for a, v in points.items() if v is not None},
+        coefficients=coefficients, said=tuple(said), look_for_repeats=True,
+        layout=",".join(dims.get(a, "") for a in "xyz"[: len(points)]),
+    )  # fmt: skip
+
+
+def _fields(path: Path, held: Any, flags: Flags) -> list[str]:
+    """The variables with the most axes, all the same; of those, the wanted ones."""
+    real = {str(k): v for k, v in held.data_vars.items() if v.dtype.kind in "fiu" and v.ndim > 1}
+    most = max((v.ndim for v in real.values()), default=0)
+    found = {k: v.dims for k, v in real.items() if v.ndim == most}
+    if flags.names is not None and set(flags.names) <= found.keys():
+        found = {k: found[k] for k in flags.names}
+    if not found:
+        kinds = {str(k): v.dtype for k, v in held.data_vars.items() if v.ndim > 1}
+        for name, dtype in kinds.items():
+            check_kind(f"{path}: {name}", dtype)
+        raise OpsplitError(f"{path} holds no variable with axes of time and space.")
+    if len({(v, held[k].shape) for k, v in found.items()}) > 1:
+        raise OpsplitError(
+            f"{path}: its variables have different axes, {found}; choose some by channels."
+        )
+    return list(found)
+
+
+def _letters(path: Path, dims: Sequence[Any]) -> str:
+    """Letters of the axes by their names; axes of unknown name are space, in order."""
+    found = [letter_of(str(dim)) for dim in dims]
+    free = [a for a in "xyz" if a not in found]
+    letters = [a or (free.pop(0) if free else "") for a in found]
+    if "t" not in letters or len(set(letters)) < len(letters) or "" in letters:
+        raise OpsplitError(
+            f"{path} has the axes {', '.join(map(str, dims))}; say what they are in this order, "
+            "such as axes t,x or n,t,c,x,y."
+        )
+    return "".join(letters)
+
+
+def _channels(
+    path: Path, held: Any, fields: Sequence[str], dims: Mapping[str, str]
+) -> dict[str, list[str]]:
+    if "c" not in dims:
+        return {field: [field] for field in fields}
+    count = int(held.sizes[dims["c"]])
+    check_small(f"{path}: {dims['c']}", count)
+    words = [str(i) for i in range(count)]
+    if dims["c"] in held.coords and held[dims["c"]].dtype.kind in "UOST":
+        words = [str(word) for word in held[dims["c"]].values]
+        if len(fields) == 1 and len(set(words)) == count:
+            return {fields[0]: words}
+    return {field: [f"{field}{word}" for word in words] for field in fields}
+
+
+def _coordinate(path: Path, held: Any, dim: str) -> np.ndarray | None:
+    if dim not in held.coords:
+        return None
+    check_kind(f"{path}: {dim}", held[dim].dtype)
+    check_small(f"{path}: {dim}", held[dim].size)
+    return np.asarray(held[dim].values, dtype=np.float64)
+
+
+def _coefficients(
+    path: Path, held: Any, fields: Sequence[str], dim: str | None, n: int
+) -> dict[str, np.ndarray]:
+    found = {}
+    for name, values in {**held.data_vars, **held.coords}.items():
+        if name in (*fields, *held.dims) or values.dtype.kind not in "fiu":
+            continue
+        if values.dims in ((), (dim,)):
+            found[str(name)] = np.broadcast_to(values.values.astype(np.float64), n).copy()
+    for name, value in held.attrs.items():
+        number = np.asarray(value)
+        if number.size == 1 and number.dtype.kind == "f" and name not in NOT_COEFFICIENTS:
+            found.setdefault(str(name), np.full(n, float(number.ravel()[0])))
+    return found

@@ -1,0 +1,139 @@
+"""A file of fields over time whose frames are read only when they are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+
+if TYPE_CHECKING:
+    from opsplit.trajectories import Trajectories
+
+LIMIT_MB = 2000.0
+"""More than this is not read into memory at once."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Fields over time on one grid, still in their file.
+
+    Arguments:
+        source: the path as given, or `"array"`.
+        format: `"well"`, `"pdebench"`, `"netcdf"`, `"npy"`, `"npz"`, `"mat"` or `"array"`.
+        shape: `(trajectory, time, channel, *space)`.
+        times: of every frame, strictly increasing, possibly irregular.
+        coefficients: one value per trajectory.
+        known: which of `"dt"`, `"extent"` and `"boundary"` were given or stored, not guessed.
+        understood: what was read and what was guessed, in sentences.
+        fetch: `(trajectory, frames)` to `(time, channel, *space)`, unchecked.
+        origin: coordinate of the first point of every axis.
+        layout: which of its layouts the format has here, for writing a forecast alike.
+    """
+
+    source: str
+    format: str
+    shape: tuple[int, ...]
+    times: np.ndarray
+    grid: Grid
+    channels: tuple[str, ...]
+    coefficients: Mapping[str, np.ndarray]
+    known: frozenset[str]
+    understood: tuple[str, ...]
+    fetch: Callable[[int, slice], np.ndarray] = field(repr=False)
+    origin: tuple[float, ...] = ()
+    layout: str = ""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dt(self) -> float:
+        """The median step."""
+        return float(np.median(np.diff(self.times)))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all steps are alike, up to the rounding of stored times."""
+        return bool(np.allclose(np.diff(self.times), self.dt, rtol=1e-2, atol=0))
+
+    @property
+    def frame_mb(self) -> float:
+        """Megabytes of one frame in double precision."""
+        return math.prod(self.shape[2:]) * 8 / 2**20
+
+    def axes(self) -> tuple[np.ndarray, ...]:
+        """Coordinates of the points along every axis, where the file has them."""
+        begin = self.origin or (0.0,) * self.grid.ndim
+        both = zip(self.grid.axes(), begin, strict=True)
+        return tuple(axis.numpy() + start for axis, start in both)
+
+    def frames(
+        self, trajectory: int = 0, frames: slice = slice(None), limit_mb: float = LIMIT_MB
+    ) -> np.ndarray:
+        """Frames `(time, channel, *space)`, of which some may be missing: all NaN.
+
+        A frame of which only a part is NaN or infinite is refused.
+        """
+        chosen = self._chosen(trajectory, frames)
+        self._check_size(len(chosen), limit_mb)
+        found = self.fetch(trajectory, slice(chosen.start, chosen.stop, chosen.step))
+        bad = ~np.isfinite(found).reshape(len(found), -1)
+        partly = np.flatnonzero(bad.any(1) & ~np.isnan(found).reshape(len(found), -1).all(1))
+        if len(partly):
+            raise OpsplitError(
+                f"{self.source}: {int(bad[partly].sum())} values are NaN or infinite, the first "
+                f"in frame {chosen[int(partly[0])]} of trajectory {trajectory}. Fill or cut "
+                "them; only whole frames may be missing."
+            )
+        return found
+
+    def load(
+        self,
+        trajectories: Sequence[int] | None = None,
+        frames: slice = slice(None),
+        limit_mb: float = LIMIT_MB,
+    ) -> Trajectories:
+        """Some or all trajectories in memory."""
+        import torch
+
+        from opsplit.trajectories import Trajectories
+
+        wanted = list(range(len(self)) if trajectories is None else trajectories)
+        if not wanted:
+            raise OpsplitError(f"{self.source}: name at least one trajectory to load.")
+        chosen = self._chosen(wanted[0], frames)
+        self._check_size(len(wanted) * len(chosen), limit_mb)
+        data = np.stack([self.frames(number, frames, limit_mb) for number in wanted])
+        return Trajectories(
+            torch.from_numpy(data),
+            torch.from_numpy(self.times[chosen.start : chosen.stop : chosen.step].copy()),
+            self.grid,
+            self.channels,
+            {k: torch.from_numpy(v[wanted]) for k, v in self.coefficients.items()},
+        )
+
+    def _chosen(self, trajectory: int, frames: slice) -> range:
+        if not 0 <= trajectory < len(self):
+            raise OpsplitError(
+                f"{self.source} holds trajectories 0..{len(self) - 1}, not number {trajectory}."
+            )
+        chosen = range(self.shape[1])[frames]
+        if not len(chosen) or chosen.step < 1:
+            raise OpsplitError(
+                f"{self.source} holds frames 0..{self.shape[1] - 1}; {frames} asks for none "
+                "of them or backwards."
+            )
+        return range(chosen.start, min(chosen.stop, self.shape[1]), chosen.step)
+
+    def _check_size(self, count: int, limit_mb: float) -> None:
+        if count * self.frame_mb > limit_mb:
+            raise OpsplitError(
+                f"{self.source}: {count} frames are {count * self.frame_mb:.0f} MB, more than "
+                f"{limit_mb:.0f} MB; ask for fewer, such as frames=slice(0, 16)."
+            )

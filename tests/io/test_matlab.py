@@ -1,0 +1,103 @@
+"""MATLAB files of both kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import opsplit
+from opsplit.errors import OpsplitError
+
+io = pytest.importorskip("scipy.io")
+RNG = np.random.default_rng(3)
+X, T = np.linspace(-8, 8, 32, endpoint=False), np.linspace(0, 10, 21)
+
+
+def save73(path: Path, arrays: dict[str, Any]) -> None:
+    """Version 7.3 as MATLAB writes it: HDF5 after 512 bytes, axes the other way round."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, values in arrays.items():
+            file[name] = np.atleast_2d(values).T
+    with open(path, "r+b") as stream:
+        stream.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64")
+
+
+SAVE = {"5": lambda path, arrays: io.savemat(path, arrays), "7.3": save73}
+
+
+@pytest.mark.parametrize("version", SAVE)
+@pytest.mark.parametrize("turned", [False, True])
+def test_space_and_time_are_told_apart(version: str, turned: bool, tmp_path: Path) -> None:
+    u = RNG.normal(size=(32, 21))
+    SAVE[version](tmp_path / "a.mat", {"usol": u.T if turned else u, "x": X, "t": T})
+    held = opsplit.read(tmp_path / "a.mat")
+    assert (held.format, held.shape) == ("mat", (1, 21, 1, 32))
+    np.testing.assert_array_equal(held.frames()[:, 0], u.T)
+    np.testing.assert_array_equal(held.frames(0, slice(3, 9, 2))[:, 0], u.T[3:9:2])
+    np.testing.assert_allclose(held.times, T)
+    assert held.grid.extent == (16.0,) and held.origin == (-8.0,)
+    assert held.known == {"dt", "extent"}
+    words = "time 21, x 32" if turned else "x 32, time 21"
+    assert held.understood[0] == f"Read as ({words}), a guess from the lengths."
+
+
+@pytest.mark.parametrize("version", SAVE)
+def test_equal_lengths_follow_matlabs_habit(version: str, tmp_path: Path) -> None:
+    u = RNG.normal(size=(21, 21))
+    SAVE[version](tmp_path / "a.mat", {"u": u, "t": T})
+    np.testing.assert_array_equal(opsplit.read(tmp_path / "a.mat").frames()[:, 0], u.T)
+    named = opsplit.read(tmp_path / "a.mat", axes="t,x")
+    np.testing.assert_array_equal(named.frames()[:, 0], u)
+
+
+@pytest.mark.parametrize("version", SAVE)
+def test_a_plane_and_a_number(version: str, tmp_path: Path) -> None:
+    u = RNG.normal(size=(32, 16, 21))
+    more = {"x": X, "y": X[:16], "t": T, "nu": 0.01, "v": u + 1}
+    SAVE[version](tmp_path / "a.mat", {"u": u, **more})
+    held = opsplit.read(tmp_path / "a.mat")
+    assert held.shape == (1, 21, 1, 32, 16) and held.grid.extent == (16.0, 8.0)
+    np.testing.assert_array_equal(held.frames()[:, 0], u.transpose(2, 0, 1))
+    assert held.coefficients["nu"].tolist() == [0.01]
+    assert "Its u is read, v not." in held.understood
+
+
+def test_a_repeated_last_point_is_left_out(tmp_path: Path) -> None:
+    x = np.linspace(-8, 8, 33)
+    u = np.cos(np.pi * (x[:, None] - T[None]) / 4)
+    io.savemat(tmp_path / "a.mat", {"usol": u, "x": x, "t": T})
+    held = opsplit.read(tmp_path / "a.mat")
+    assert held.shape == (1, 21, 1, 32) and held.grid.extent == (16.0,)
+    assert any("last of 33 points along x is the first again" in s for s in held.understood)
+    np.testing.assert_array_equal(held.frames()[:, 0], u.T[:, :32])
+
+
+@pytest.mark.parametrize(
+    "arrays, words",
+    [
+        ({"a": np.ones((3, 4)), "b": np.ones((3, 4))}, "call the field over space and time usol"),
+        ({"x": X}, "call the field"),
+        ({"usol": np.ones((3, 4)) + 1j}, "real numbers"),
+        ({"usol": np.ones((32, 20)), "x": X, "t": T}, "21 values of t cannot be read"),
+        ({"usol": np.ones((32, 21)), "x": X, "t": T[::-1]}, "times must increase"),
+        ({"usol": np.ones((32, 21)), "x": X**3, "t": T}, "unevenly spaced"),
+    ],
+)
+def test_what_is_wrong_is_said(arrays: dict[str, Any], words: str, tmp_path: Path) -> None:
+    io.savemat(tmp_path / "a.mat", arrays)
+    with pytest.raises(OpsplitError, match=words):
+        opsplit.read(tmp_path / "a.mat")
+
+
+@pytest.mark.parametrize("version", SAVE)
+def test_cut_files(version: str, tmp_path: Path) -> None:
+    SAVE[version](tmp_path / "a.mat", {"usol": RNG.normal(size=(32, 21)), "x": X, "t": T})
+    whole = (tmp_path / "a.mat").read_bytes()
+    for size in (600, 1000, len(whole) // 2):
+        (tmp_path / "a.mat").write_bytes(whole[:size])
+        with pytest.raises(OpsplitError):
+            opsplit.read(tmp_path / "a.mat").frames()

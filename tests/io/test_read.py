@@ -1,0 +1,440 @@
+"""`opsplit.read` on arrays, `.npy`, `.npz` and The Well: what is guessed, said and refused."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+import opsplit
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.io import write_well
+from opsplit.io.axes import guess_axes, parse_axes
+from opsplit.trajectories import Trajectories
+
+RNG = np.random.default_rng(0)
+
+
+def field(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def trajectories(n: int = 3, frames: int = 6) -> Trajectories:
+    return Trajectories(
+        torch.from_numpy(field(n, frames, 2, 8, 6)),
+        torch.arange(frames, dtype=torch.float64) * 0.25,
+        Grid((8, 6), (2.0, 3.0), ("periodic", "reflect")),
+        ("A", "B"),
+        {"F": torch.arange(n, dtype=torch.float64)},
+    )
+
+
+@pytest.mark.parametrize(
+    "shape, ndim, letters",
+    [
+        ((50, 256), None, "tx"),
+        ((50, 1, 256), None, "tcx"),
+        ((50, 256, 2), None, "txc"),
+        ((10, 50, 256), None, "ntx"),
+        ((50, 64, 64), None, "txy"),
+        ((50, 64, 64), 1, "ntx"),
+        ((50, 64, 32), 2, "txy"),
+        ((50, 2, 64, 64), None, "tcxy"),
+        ((50, 64, 64, 3), None, "txyc"),
+        ((8, 50, 64, 64), None, "ntxy"),
+        ((20, 50, 256, 3), None, "ntxc"),
+        ((4, 50, 2, 64, 64), None, "ntcxy"),
+        ((4, 50, 1, 256), 1, "ntcx"),
+        ((50, 3, 32, 32, 32), None, "tcxyz"),
+    ],
+)
+def test_guesses_of_axes(shape: tuple[int, ...], ndim: int | None, letters: str) -> None:
+    assert guess_axes(shape, {}, ndim) == letters
+
+
+def test_known_lengths_decide() -> None:
+    assert guess_axes((256, 101), {"t": 101, "x": 256}, None) == "xt"
+    assert guess_axes((101, 256), {"t": 101, "x": 256}, None, time_last=True) == "tx"
+    assert guess_axes((100, 100), {"t": 100, "x": 100}, None) == "tx"
+    assert guess_axes((100, 100), {"t": 100, "x": 100}, None, time_last=True) == "xt"
+    assert guess_axes((9, 20, 30), {"t": 9}, None) == "txy"
+    assert guess_axes((20, 30), {"t": 9}, None) is None
+
+
+@pytest.mark.parametrize(
+    "text, letters",
+    [("t,x", "tx"), ("tx", "tx"), ("n,t,c,x,y", "ntcxy"), ("trajectory,time,channel,x", "ntcx")],
+)
+def test_names_of_axes(text: str, letters: str) -> None:
+    assert parse_axes(text) == parse_axes(text.split(",")) == letters
+
+
+@pytest.mark.parametrize("text", ["", "t", "x", "t,t,x", "t,y", "t,x,q", "t,,x", "txx"])
+def test_bad_names_of_axes(text: str) -> None:
+    with pytest.raises(OpsplitError, match="such as t,x or n,t,c,x,y"):
+        parse_axes(text)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_arrays_in_memory(kind: Callable[[Any], Any]) -> None:
+    u = field(7, 2, 16)
+    held = opsplit.read(kind(u), dt=0.5, extent=4)
+    assert (held.format, held.source, held.shape) == ("array", "array", (1, 7, 2, 16))
+    np.testing.assert_array_equal(held.frames(), u)
+    np.testing.assert_array_equal(held.frames(0, slice(2, 6, 3)), u[2:6:3])
+    np.testing.assert_array_equal(held.times, np.arange(7) * 0.5)
+    assert held.grid == Grid((16,), (4.0,)) and held.dt == 0.5 and held.uniform
+    assert held.known == {"dt", "extent"}
+    assert held.understood[0] == "Read as (time 7, channel 2, x 16), a guess from the lengths."
+    assert any("taken as periodic" in line for line in held.understood)
+
+
+def test_every_guess_is_said() -> None:
+    held = opsplit.read(field(7, 16))
+    assert held.known == frozenset() and held.dt == 1.0 and held.grid.extent == (16.0,)
+    assert len(held.understood) == 4
+    said = opsplit.read(
+        field(7, 16), axes="t,x", dt=1, extent=16, boundary="periodic", channels="h"
+    )
+    assert said.understood == ("Read as (time 7, x 16).",) and said.channels == ("h",)
+    assert said.known == {"dt", "extent", "boundary"}
+
+
+def test_axes_in_any_order() -> None:
+    u = field(3, 16, 5, 2, 8)
+    held = opsplit.read(u, axes="n,x,t,c,y")
+    assert held.shape == (3, 5, 2, 16, 8)
+    expected = u.transpose(0, 2, 3, 1, 4)
+    np.testing.assert_array_equal(held.frames(2, slice(1, 4)), expected[2, 1:4])
+    np.testing.assert_array_equal(held.load([2, 0]).data, expected[[2, 0]])
+
+
+def test_integers_and_foreign_byte_orders() -> None:
+    u = np.arange(24).reshape(4, 6)
+    assert opsplit.read(u).frames().dtype == np.float32
+    swapped = opsplit.read(u.astype(">f8")).frames()
+    assert swapped.dtype == np.float64 and swapped.dtype.isnative
+    np.testing.assert_array_equal(swapped[:, 0], u)
+
+
+def test_npy_is_mapped(tmp_path: Path) -> None:
+    u = field(5, 32)
+    np.save(tmp_path / "a.npy", u)
+    held = opsplit.read(tmp_path / "a.npy", dt=0.1, channels=["h"], boundary="zero")
+    assert held.format == "npy" and held.channels == ("h",) and held.grid.boundary == ("zero",)
+    # What is changed in the file after it was opened is seen: nothing was read before.
+    np.lib.format.open_memmap(tmp_path / "a.npy", "r+")[3] = 7
+    assert (held.frames(0, slice(3, 4)) == 7).all()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_with_everything(save: Any, tmp_path: Path) -> None:
+    u, x, t = field(3, 6, 16), np.arange(16) * 0.25 - 2, np.array([0, 1, 2, 4, 5, 6.5])
+    save(tmp_path / "a.npz", u=np.asfortranarray(u), t=t, x=x, D=[1.0, 2, 3], note="hello")
+    held = opsplit.read(tmp_path / "a.npz")
+    assert held.shape == (3, 6, 1, 16) and held.format == "npz"
+    np.testing.assert_array_equal(held.frames(1, slice(2, 5))[:, 0], u[1, 2:5])
+    np.testing.assert_array_equal(held.times, t)
+    assert not held.uniform and held.dt == 1.0
+    assert held.grid.extent == (4.0,) and held.origin == (-2.0,)
+    np.testing.assert_allclose(held.axes()[0], x)
+    assert held.coefficients["D"].tolist() == [1, 2, 3] and set(held.coefficients) == {"D"}
+    assert held.known == {"dt", "extent"}
+    assert any("irregular" in line for line in held.understood)
+
+
+def test_npz_with_numbers(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", v=field(6, 16), dt=0.5, extent=[8.0])
+    held = opsplit.read(tmp_path / "a.npz")
+    assert held.dt == 0.5 and held.grid.extent == (8.0,) and held.known == {"dt", "extent"}
+
+
+def test_our_own_npz(tmp_path: Path) -> None:
+    made = trajectories()
+    held = opsplit.read(made.save(tmp_path / "a.npz"))
+    found = held.load()
+    assert torch.equal(found.data, made.data) and torch.equal(found.times, made.times)
+    assert (found.grid, found.channels) == (made.grid, made.channels)
+    assert torch.equal(found.coefficients["F"], made.coefficients["F"])
+    assert held.known == {"dt", "extent", "boundary"} and len(held.understood) == 1
+
+
+def test_the_well(tmp_path: Path) -> None:
+    made = trajectories(5)
+    paths = [
+        write_well(made[:2], tmp_path / "data/train/0.hdf5", "x"),
+        write_well(made[2:], tmp_path / "data/train/1.hdf5", "x"),
+    ]
+    for source in (tmp_path, paths, [str(p) for p in paths]):
+        held = opsplit.read(source)
+        assert held.format == "well" and held.shape == (5, 6, 2, 8, 6)
+        assert torch.equal(held.load().data, made.data)
+        np.testing.assert_array_equal(held.frames(3, slice(1, 3)), made.data[3, 1:3])
+        assert held.coefficients["F"].tolist() == [0, 1, 2, 3, 4]
+        assert held.grid == made.grid and held.known == {"dt", "extent", "boundary"}
+    one = opsplit.read(paths[1], channels="B")
+    np.testing.assert_array_equal(one.frames(0), made.data[2, :, 1:])
+
+
+def test_the_well_with_vectors_and_irregular_times(tmp_path: Path) -> None:
+    made = trajectories(2)
+    path = write_well(made, tmp_path / "a.hdf5", "x")
+    v, depth = field(2, 6, 8, 6, 2), field(8)
+    with h5py.File(path, "r+") as file:
+        file["t1_fields/v"] = v
+        flags = {"sample_varying": True, "time_varying": True, "dim_varying": [True, True]}
+        file["t1_fields/v"].attrs.update(flags)
+        file["t1_fields"].attrs["field_names"] = ["v"]
+        file["t0_fields/depth"] = depth
+        flags = {"sample_varying": False, "time_varying": False, "dim_varying": [True, False]}
+        file["t0_fields/depth"].attrs.update(flags)
+        file["t0_fields"].attrs["field_names"] = ["A", "B", "depth"]
+        file["dimensions/time"][...] = [0, 1, 2, 4, 5, 6]
+    held = opsplit.read(path)
+    assert held.channels == ("A", "B", "depth", "v_x", "v_y")
+    frames = held.frames(1, slice(2, 5))
+    np.testing.assert_array_equal(frames[:, :2], made.data[1, 2:5])
+    np.testing.assert_array_equal(frames[:, 3:], np.moveaxis(v[1, 2:5], -1, 1))
+    np.testing.assert_array_equal(frames[0, 2], np.repeat(depth[:, None], 6, 1))
+    assert held.times.tolist() == [0, 1, 2, 4, 5, 6] and not held.uniform
+
+
+def test_a_huge_file_opens_and_gives_a_few_frames(tmp_path: Path) -> None:
+    """20 GB that were declared and never written, but for two frames."""
+    path = tmp_path / "huge.hdf5"
+    with h5py.File(path, "w") as file:
+        for name in ("density", "Vx"):
+            file.create_dataset(name, (100, 100, 512, 512), "f4", chunks=(1, 1, 512, 512))
+        file["density"][70, 50:52] = np.arange(2)[:, None, None] + 1
+        for a, n in (("x", 512), ("y", 512), ("t", 101)):
+            file[f"{a}-coordinate"] = np.arange(n) / n
+    held = opsplit.read(path)
+    assert held.shape == (100, 100, 2, 512, 512)
+    frames = held.frames(70, slice(40, 56))
+    assert frames.shape == (16, 2, 512, 512)
+    assert frames[:, 0, 0, 0].tolist() == [0] * 10 + [1, 2] + [0] * 4
+    with pytest.raises(OpsplitError, match=r"10000 frames are 40000 MB, more than 2000 MB"):
+        held.load()
+    with pytest.raises(OpsplitError, match="more than 10 MB"):
+        held.frames(0, slice(0, 4), limit_mb=10)
+
+
+def test_a_large_npz_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "a.npz", u=field(6, 16))
+    held = opsplit.read(tmp_path / "a.npz")
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", None)
+    assert held.frames(0, slice(1, 3)).shape == (2, 1, 16)
+
+
+def test_missing_frames_are_allowed_and_holes_are_not() -> None:
+    u = field(6, 16)
+    u[2] = np.nan
+    held = opsplit.read(u)
+    assert np.isnan(held.frames()[2]).all()
+    u[4, 3:5] = np.nan, np.inf
+    with pytest.raises(OpsplitError, match="2 values are NaN or infinite, the first in frame 4 of"):
+        held.frames(0, slice(0, 6, 2))
+    assert held.frames(0, slice(0, 4)).shape == (4, 1, 16)
+
+
+@pytest.mark.parametrize(
+    "ends, dropped", [("periodic", True), ("wall", False), ("flat", False), ("open", False)]
+)
+def test_a_repeated_last_point_is_left_out(ends: str, dropped: bool, tmp_path: Path) -> None:
+    x, t = np.linspace(-8, 8, 65), np.linspace(0, 1, 11)
+    at = x[None] - t[:, None]
+    u = {
+        "periodic": np.sin(np.pi * at / 4),
+        "wall": np.sin(np.pi * (x + 8) / 16) * np.exp(-t)[:, None],
+        "flat": np.exp(-(x**2)) * np.exp(-t)[:, None],
+        "open": at,
+    }[ends]
+    np.savez(tmp_path / "a.npz", u=u, x=x, t=t)
+    held = opsplit.read(tmp_path / "a.npz")
+    assert held.shape[3] == (64 if dropped else 65)
+    assert held.grid.extent[0] == pytest.approx(16 if dropped else 16.25)
+    assert any("is the first again" in line for line in held.understood) == dropped
+    np.testing.assert_array_equal(held.frames()[:, 0], u[:, : held.shape[3]])
+    if dropped:
+        walls = opsplit.read(tmp_path / "a.npz", boundary="reflect")
+        assert walls.shape[3] == 65
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"dt": 0.3}, r"time between frames in the file: 0.25, as you say: 0.3"),
+        ({"extent": 7}, r"length of x in the file: 2, as you say: 7"),
+        ({"boundary": "zero"}, "boundaries in the file: periodic,reflect, as you say: zero,zero"),
+        ({"channels": "A,C"}, "channels in the file: A,B, as you say: A,C"),
+        ({"axes": "t,c,x,y"}, "axes in the file: n,t,c,x,y, as you say: t,c,x,y"),
+        ({"ndim": 1}, "number of space axes in the file: 2, as you say: 1"),
+        ({"channels": "A,A"}, "different names"),
+        ({"dt": -1}, "must be positive"),
+        ({"extent": [1, 2, 3]}, "needs one positive length"),
+    ],
+)
+def test_contradictions(flags: dict[str, Any], words: str, tmp_path: Path) -> None:
+    made = trajectories()
+    for path in (made.save(tmp_path / "a.npz"), write_well(made, tmp_path / "a.hdf5", "x")):
+        with pytest.raises(OpsplitError, match=words):
+            opsplit.read(path, **flags)
+    same = opsplit.read(path, dt=0.25, extent=(2, 3), boundary=("periodic", "reflect"), ndim=2)
+    assert same.shape == (3, 6, 2, 8, 6)
+
+
+@pytest.mark.parametrize(
+    "arrays, words",
+    [
+        ({"u": field(4, 6), "t": [0, 2, 1, 3]}, "frame 1 is at 2 and frame 2 at 1"),
+        ({"u": field(4, 6), "t": [0, 1, np.nan, 3]}, "times must increase"),
+        ({"u": field(4, 6), "t": [0, 1, 2]}, r"shape \(4, 6\) with 3 values of t cannot be read"),
+        ({"u": field(4, 6), "x": [0, 1, 2, 3, 4, 9]}, "unevenly spaced"),
+        ({"u": field(4, 6), "x": [6, 5, 4, 3, 2, 1]}, "unevenly spaced or fall"),
+        ({"u": field(4)}, r"An array of shape \(4,\) cannot be read"),
+        ({"u": field(1, 6)}, r"Read as \(time 1, x 6\), that is a single frame"),
+        ({"u": field(0, 6)}, "that is no values"),
+        ({"u": field(4, 6) + 1j}, "real numbers"),
+        ({"u": field(4, 6) > 0}, "real numbers"),
+        ({"u": np.array([["a", "b"]])}, "real numbers"),
+        ({"a": field(4, 6), "b": field(4, 6)}, r"\['a', 'b'\]; name the one to read `u`"),
+        ({}, "holds no arrays"),
+    ],
+)
+def test_bad_arrays(arrays: dict[str, Any], words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(OpsplitError, match=words):
+        opsplit.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("source", [3, None, [], [3]])
+def test_bad_sources(source: Any) -> None:
+    with pytest.raises(OpsplitError, match="read takes a path, several paths, an array"):
+        opsplit.read(source)
+
+
+def test_bad_questions() -> None:
+    held = opsplit.read(field(4, 6))
+    for trajectory, frames, words in [
+        (1, slice(None), "trajectories 0..0, not number 1"),
+        (-1, slice(None), "trajectories 0..0"),
+        (0, slice(9, 12), "frames 0..3"),
+        (0, slice(None, None, -1), "backwards"),
+    ]:
+        with pytest.raises(OpsplitError, match=words):
+            held.frames(trajectory, frames)
+    with pytest.raises(OpsplitError, match="at least one trajectory"):
+        held.load([])
+
+
+def absurd(path: Path) -> None:
+    """A header that claims 8 TB."""
+    with open(path, "wb") as stream:
+        head = {"shape": (2, 10**12), "fortran_order": False, "descr": "<f4"}
+        np.lib.format.write_array_header_1_0(stream, head)
+        stream.write(b"12345678")
+
+
+def absurd_member(path: Path) -> None:
+    absurd(path.with_suffix(".npy"))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(path.with_suffix(".npy"), "u.npy")
+
+
+def pickled(path: Path) -> None:
+    np.save(path, np.array([[1, None]], dtype=object), allow_pickle=True)
+
+
+def pickled_member(path: Path) -> None:
+    np.savez(path, allow_pickle=True, u=np.array([[1, None]], dtype=object))
+
+
+def halved(make: Callable[[Path], Any]) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        make(path)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return write
+
+
+def called(save: Callable[..., None]) -> Callable[[Path], None]:
+    """A numpy file by another name, which numpy would extend."""
+
+    def write(path: Path) -> None:
+        with open(path, "wb") as stream:
+            save(stream, field(9, 9))
+
+    return write
+
+
+def absurd_well(path: Path) -> None:
+    write_well(trajectories(), path, "x")
+    with h5py.File(path, "r+") as file:
+        file.attrs["n_trajectories"] = 10**15
+
+
+def long_times(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("tensor", (2, 3, 4), "f4")
+        file.create_dataset("t-coordinate", (10**12,), "f4", chunks=(1000,))
+
+
+def elsewhere(path: Path) -> None:
+    long_times(path.with_name("other.h5"))
+    with h5py.File(path, "w") as file:
+        file["tensor"] = h5py.ExternalLink(path.with_name("other.h5"), "tensor")
+        file["t-coordinate"] = np.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    "name, make, words",
+    [
+        ("a.npy", lambda p: p.write_text("1 2 3"), "cannot be read by numpy"),
+        ("a.npz", lambda p: p.write_text("1 2 3"), "cannot be read by numpy"),
+        ("a.h5", lambda p: p.write_text("1 2 3"), "cannot be read as HDF5"),
+        ("a.nc", lambda p: p.write_text("1 2 3"), "cannot be read as NetCDF"),
+        ("a.mat", lambda p: p.write_text("1 2 3"), "cannot be read as a MATLAB file"),
+        ("a.txt", lambda p: p.write_text("1 2 3"), "a.txt is none of .npy"),
+        ("a.npy", lambda p: p.write_bytes(b""), "cannot be read by numpy"),
+        ("a.mat", lambda p: p.write_bytes(b""), "cannot be read as a MATLAB file"),
+        ("a.npy", absurd, "cannot be read by numpy"),
+        ("a.npz", absurd_member, "another size than its header says"),
+        ("a.npy", pickled, "cannot be read by numpy"),
+        ("a.npz", pickled_member, "cannot be read by numpy"),
+        ("a.npy", halved(lambda p: np.save(p, field(9, 9))), "cannot be read by numpy"),
+        ("a.npz", halved(lambda p: np.savez(p, u=field(9, 9))), "cannot be read by numpy"),
+        ("a.h5", halved(lambda p: write_well(trajectories(), p, "x")), "cannot be read as HDF5"),
+        ("a.npz", called(np.save), "not hold what its name says"),
+        ("a.h5", called(np.savez), "not hold what its name says"),
+        ("a.h5", absurd_well, "at most 10000000 are believed"),
+        ("a.h5", long_times, "at most 10000000 are believed"),
+        ("a.h5", elsewhere, "points into another file"),
+        ("a.h5", lambda p: p.mkdir(), "holds no .hdf5 or .h5 file"),
+        ("a.h5", lambda p: None, "No such file"),
+    ],
+)
+def test_malformed_files(
+    name: str, make: Callable[[Path], Any], words: str, tmp_path: Path
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(OpsplitError, match=words) as error:
+        opsplit.read(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_damaged_in_its_fields_is_refused_when_they_are_read(tmp_path: Path) -> None:
+    path = write_well(trajectories(), tmp_path / "a.hdf5", "x")
+    with h5py.File(path) as file:
+        begin = file["t0_fields/A"].id.get_chunk_info(0).byte_offset
+    damaged = bytearray(path.read_bytes())
+    damaged[begin] ^= 255
+    path.write_bytes(damaged)
+    with pytest.raises(OpsplitError, match="cannot be read as HDF5"):
+        opsplit.read(path).frames()

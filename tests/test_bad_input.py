@@ -80,9 +80,9 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
     "file, words",
     [
         ("missing.npy", "No such file: missing.npy"),
-        ("folder.npy", "folder.npy is a folder; name a .npy or .npz file"),
-        ("notes.txt", "notes.txt is neither .npy nor .npz; save your array with numpy.save"),
-        ("spectral", "spectral is neither .npy nor .npz"),
+        ("folder.npy", "folder.npy holds no .hdf5 or .h5 file"),
+        ("notes.txt", "notes.txt is none of .npy, .npz, .h5"),
+        ("spectral", "spectral holds no .hdf5 or .h5 file"),
         ("notes.npy", "notes.npy cannot be read by numpy"),
         ("pickled.npy", "pickled.npy cannot be read by numpy"),
         ("cut.npy", "cut.npy cannot be read by numpy"),
@@ -109,7 +109,8 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("search points.npy --dt 0.1 --model unet", "multiple of 16 points, got (250,)"),
+        ("predict", "Name a file to read, such as frames.npy"),
+        ("search good.npy --dt 0.1 --model unet --extent 3000", "Is --extent right?"),
         ("search good.npy --dt 0.1 --model spectral --family unet", "not 'unet'"),
         ("search silent.npz --model spectral", "does not say the time between frames; add --dt"),
         ("search good.npy --model spectral", "does not say the time between frames; add --dt"),
@@ -264,8 +265,10 @@ def test_missing_accelerator(
 def test_flags_must_not_contradict_a_file(files: Path, refused: Refused) -> None:
     file = AdvectionDiffusion().generate("A+D", 2, seed=0, frames=8).save(files / "two.npz")
     message = refused(f"search {file} --model spectral --dt 0.2")
-    assert "--dt says 0.2; leave --dt out" in message
-    assert "leave --extent out" in refused(f"search {file} --model spectral --extent 3")
+    assert "in the file: 0.10101, as you say: 0.2. Leave yours out" in message
+    assert "as you say: 3.0. Leave yours out" in refused(
+        f"search {file} --model spectral --extent 3"
+    )
     assert "trajectories 0..1, not number 2" in refused(
         f"search {file} --model spectral --trajectory 2"
     )
@@ -276,7 +279,6 @@ def test_flags_must_not_contradict_a_file(files: Path, refused: Refused) -> None
     [
         ("divine frames.npy", "divine"),
         (f"{FIT} --crystal-ball 3", "--crystal-ball"),
-        ("predict", "FILE|PATH"),
         (f"{FIT} --steps many", "many"),
         (f"{FIT} --scheme euler", "euler"),
         ("pretrain --preset huge", "huge"),

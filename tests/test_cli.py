@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -12,14 +13,16 @@ import numpy as np
 import pytest
 import torch
 
+import opsplit
 from opsplit.dictionary import OperatorDictionary
+from opsplit.io import write_well
 from opsplit.model import Model
 from opsplit.physics import PHYSICS, AdvectionDiffusion
 from opsplit.pretrain.loop import read_metrics
 from opsplit.trajectories import Trajectories
 
 COMMANDS = ("demo", "predict", "identify", "search", "generate", "pretrain", "extract",
-            "benchmark", "info")  # fmt: skip
+            "describe", "check", "benchmark", "info")  # fmt: skip
 QUICK = "--window 6 --max-parts 2 --width 2"
 Cli = Callable[..., str]
 
@@ -122,11 +125,15 @@ def test_predict_identify_and_search_agree(
     for result in results.values():
         for key in ("coefficients", "equation", "fit_error", "composition"):
             assert result[key] == first[key]
-        assert result["read_as"] == "(time 20, channel 1, x 256)"
-    with np.load(tmp_path / "predict" / "forecast.npz") as forecast:
-        assert forecast["u"].shape == (34, 1, 256)
-        assert np.isfinite(forecast["u"]).all()
-        assert forecast["times"] == pytest.approx(0.101 * np.arange(1, 35))
+        assert result["read_as"] == "(time 6, channel 1, x 256)"
+        assert "Read as (time 20, x 256), a guess from the lengths." in result["understood"]
+    forecast = np.load(tmp_path / "predict" / "forecast.npy")
+    assert forecast.shape == (34, 1, 256)
+    assert np.isfinite(forecast).all()
+    rows = (tmp_path / "predict" / "forecast.csv").read_text().splitlines()
+    assert rows[0] == "time,u mean,u min,u max"
+    moments = [float(row.split(",")[0]) for row in rows[1:]]
+    assert moments == pytest.approx(0.101 * np.arange(1, 35))
     assert (tmp_path / "predict" / "forecast.png").read_bytes().startswith(b"\x89PNG")
     words = cli(f"identify {flags} --out identify".replace(" --json", ""))
     assert first["equation"] in words
@@ -150,7 +157,6 @@ def test_files_say_what_flags_do_not(
     assert wide != plain
     np.savez(tmp_path / "wide.npz", u=u, dt=0.101, extent=24.0, note=np.zeros(3))
     assert identify("wide.npz") == wide
-    assert identify("wide.npz", "--extent 16") == plain
     np.savez(tmp_path / "single.npz", anything=u)
     assert identify("single.npz", "--dt 0.101") == plain
     np.save(tmp_path / "both.npy", np.stack([2 * u[::-1], u])[:, :, None])
@@ -168,6 +174,35 @@ def test_files_say_what_flags_do_not(
     assert identify("frames.npy", uniform) == identify("frames.npy", uniform)
 
 
+def test_a_forecast_comes_out_as_the_data_came_in(
+    cli: Cli, tmp_path: Path, tiny_folder: Path
+) -> None:
+    """HDF5 in, HDF5 out; with frames that follow, their error; and a page about it all."""
+    made = AdvectionDiffusion().generate("A+D", 2, seed=3, frames=12)
+    write_well(made, tmp_path / "two.hdf5", "test")
+    line = f"predict two.hdf5 --trajectory 1 --model {tiny_folder} {QUICK} --steps 8 --json"
+    found = json.loads(cli(f"{line} --report page.html --out made"))
+    assert found["forecast"] == "made/forecast.hdf5"
+    written = opsplit.read(tmp_path / "made" / "forecast.hdf5")
+    assert written.shape == (1, 8, 1, 256)
+    assert written.times == pytest.approx(made.dt * np.arange(6, 14), rel=1e-5)
+    missed = float((torch.from_numpy(written.frames(0)[:6]) - made.data[1, 6:]).norm())
+    assert found["nrmse"] == pytest.approx(missed / float(made.data[1, 6:].norm()), rel=1e-4)
+    page = (tmp_path / "page.html").read_text()
+    assert html.escape(found["equation"].split("u_t")[-1].strip()[:12]) in page
+    (tmp_path / "page.html").unlink()
+    cli(f"{line} --report page.html --out made")
+    assert (tmp_path / "page.html").exists()
+
+
+def test_a_window_inside_a_file(cli: Cli, tmp_path: Path, frames: Path, tiny_folder: Path) -> None:
+    flags = f"--dt 0.101 --model {tiny_folder} {QUICK} --json"
+    np.save(tmp_path / "part.npy", np.load(frames)[3:9])
+    inside = json.loads(cli(f"identify {frames} {flags} --start 3"))
+    alone = json.loads(cli(f"identify part.npy {flags}"))
+    assert inside["coefficients"] == alone["coefficients"]
+
+
 @pytest.mark.parametrize("command", ["generate", "extract", "search", "identify", "predict"])
 def test_finished_work_is_not_done_again(
     cli: Cli, tmp_path: Path, frames: Path, tiny_folder: Path, command: str
@@ -178,7 +213,7 @@ def test_finished_work_is_not_done_again(
         "extract": (f"extract --model {tiny_folder} --n 2", "dictionary.safetensors", "--n 3"),
         "search": (f"search {fit}", "search.csv", "--width 1"),
         "identify": (f"identify {fit}", "search.json", "--scheme lie"),
-        "predict": (f"predict {fit} --steps 2", "forecast.npz", "--steps 3"),
+        "predict": (f"predict {fit} --steps 2", "forecast.npy", "--steps 3"),
     }[command]
     line += " --out made"
     made, record = tmp_path / "made" / file, tmp_path / "made" / "opsplit.json"

@@ -250,7 +250,9 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "dealias": 0.85,
         "steps": 5,
     },
-    ("navier-stokes", "unet"): {"steps": 4},
+    # Fronts and eddies live in the upper modes too.
+    ("combined", "unet"): {"band": 1.0},
+    ("navier-stokes", "unet"): {"steps": 4, "band": 1.0},
 }
 """Arguments of an operator family where an equation wants other than the default."""
 

@@ -165,7 +165,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OpsplitError, match="No space left"):
         write_forecast(like, u + 1, TIMES, tmp_path / "out")
     assert [p.name for p in (tmp_path / "out").iterdir()] == [path.name]
     assert path.read_bytes() == before

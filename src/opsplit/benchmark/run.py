@@ -84,7 +84,8 @@ def measure(
     if cell.family is not None:
         folder = locate(model or cell.physics, None if model else cell.family)
         loaded = load_model(folder, cell.family)
-        mark = fingerprint(folder / "model.safetensors", folder / "dictionary.safetensors")
+        files = ("model.safetensors", "dictionary.safetensors", "dictionary.json")
+        mark = fingerprint(*(folder / name for name in files))
     dictionary = None if loaded is None else evenly(loaded.dictionary, column.operators)
     settings = column.settings.get(cell.method)
     run = make_method(cell.method, physics, loaded, dictionary, device, settings)

@@ -257,7 +257,8 @@ def _compare(recording: Recording, model: Model, names: list[str], device: str) 
             fit = OperatorSplitter(model, device=device).fit(
                 frames, recording.dt, recording.grid.extent
             )
-            still = np.linalg.norm(np.diff(frames, axis=0)) / max(np.linalg.norm(frames), 1e-30)
+            size = max(float(np.linalg.norm(frames)), 1e-30)
+            still = float(np.linalg.norm(np.diff(frames, axis=0))) / size
             fits.setdefault(number, []).append((fit, fit.fit_error_ / max(still, 1e-30)))
     used = {i: [fit for fit, left in held if left < 0.5] for i, held in fits.items()}
     used = {i: held for i, held in used.items() if held}

@@ -70,6 +70,8 @@ class Fit(ReadFlags):
 
     def check(self) -> None:
         super().check()
+        if self.window < 2:
+            raise OpsplitError(f"--window counts frames and must be at least 2, got {self.window}.")
         if not 0 <= self.threshold < 1:
             raise OpsplitError(f"--threshold must lie in 0..1, got {self.threshold}.")
 

@@ -104,7 +104,8 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         return fetch
 
     boundary = _boundary(raw, flags, said)
-    space, repeats = raw.space, ()
+    space = raw.space
+    repeats: tuple[str, ...] = ()
     if raw.look_for_repeats and raw.coordinates:
         repeats = _repeated(raw, boundary, fetch_on(space))
         for a in repeats:
@@ -207,7 +208,9 @@ def _extent(
         raise OpsplitError(
             f"Each of the {len(space)} space axes needs one positive length, got {flags.extent}."
         )
-    asked = [None] * len(space) if given is None else np.broadcast_to(given, len(space)).tolist()
+    asked: list[Any] = [None] * len(space)
+    if given is not None:
+        asked = np.broadcast_to(given, len(space)).tolist()
     lengths, origin = [], []
     silent = []
     for i, (a, count) in enumerate(space.items()):

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -151,5 +151,5 @@ def _mapped(path: Path, name: str) -> np.ndarray | None:
         stream.seek(info.header_offset + 26)
         lengths = np.frombuffer(stream.read(4), "<u2")
     begin = info.header_offset + 30 + int(lengths.sum(dtype=np.int64)) + head.length
-    order = "F" if head.fortran else "C"
+    order: Literal["F", "C"] = "F" if head.fortran else "C"
     return np.memmap(path, head.dtype, "r", begin, head.shape, order)

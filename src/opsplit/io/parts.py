@@ -62,7 +62,8 @@ def gather(
     for part in parts:
         if not set(part.channels) & set(channels):
             continue
-        where = {"n": trajectory, "t": frames, **{a: slice(0, n) for a, n in space.items()}}
+        where: dict[str, int | slice] = {"n": trajectory, "t": frames}
+        where |= {a: slice(0, n) for a, n in space.items()}
         values = part.read(tuple(where.get(a, slice(None)) for a in part.axes))
         held = part.axes.replace("n", "")
         order = [a for a in "tcd" + "xyz" if a in held]

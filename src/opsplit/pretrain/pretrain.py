@@ -91,7 +91,7 @@ def pretrain(
         operator["boundary"] = list(grid.boundary)
         if preset != "paper":
             # A flow that leaves the upper half of the modes alone stays stable in composition.
-            operator["band"] = 0.5
+            operator.setdefault("band", 0.5)
     else:
         operator["spacing"] = min(grid.spacing)
         operator["bump_wavenumber"] = max(

@@ -46,4 +46,4 @@ def write_numbers(
 
 def _nrmse(found: np.ndarray, true: np.ndarray) -> float:
     """The norm of the error over that of the truth, as in `report.metrics`."""
-    return float(np.linalg.norm(found - true) / max(np.linalg.norm(true), 1e-30))
+    return float(np.linalg.norm(found - true)) / max(float(np.linalg.norm(true)), 1e-30)

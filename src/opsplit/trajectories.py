@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch import Tensor
 from opsplit._files import atomic
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,12 @@ class Trajectories:
             for k, v in (coefficients or {}).items()
         }
         return cls(data, moments, grid, names, known, f"({understood})")
+
+    def to_xarray(self) -> xarray.Dataset:
+        """An `xarray.Dataset` with named axes, coordinates and coefficients."""
+        from opsplit.predict.export import to_xarray
+
+        return to_xarray(self.data, self.times, self.grid, self.channels, self.coefficients)
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz` file (arrays only, no pickle), whole or not at all."""

@@ -102,12 +102,12 @@ class Demo(Common):
 
 
 def example(
-    column: Column, seed: int, given: Mapping[str, float] | None = None
+    column: Column, seed: int, given: Mapping[str, float] | None = None, fine: int | None = None
 ) -> tuple[Trajectories, Trajectories]:
     """An observed window of a column and what follows; `given` coefficients replace drawn ones.
 
     Flows are simulated on the points that are stored, not on the finer ones of the benchmark:
-    that is faster, and less accurate.
+    that is faster, and less accurate. `fine` says on how many others.
     """
     import torch
 
@@ -118,7 +118,7 @@ def example(
     physics = get_physics(column.physics)
     if not isinstance(physics, NavierStokes):
         return test_window(column, 0, seed)
-    physics = replace(physics, fine=physics.grid.shape[0])
+    physics = replace(physics, fine=fine or physics.grid.shape[0])
     generator = torch.Generator().manual_seed(seed * 100_003)
     coefficients = physics.sample_coefficients(column.split, 1, generator)
     for name, value in (given or {}).items():

@@ -105,7 +105,8 @@ class Figures(Common):
                 flows = [{"nu": nu} for nu in VISCOSITIES]
                 shown = []
                 for given in flows if column.physics == "navier-stokes" else [None]:
-                    observed, future = example(column, self.seed, given)
+                    # Thin vortex sheets need more points than are stored.
+                    observed, future = example(column, self.seed, given, fine=256)
                     shown.append(compare(column, model, observed, future, self.device)[0])
                 path = self.out / f"rollout-{column.split}.png"
                 if model.config.ndim == 1:

@@ -28,6 +28,8 @@ from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
+    import xarray
+
     from opsplit.io.recording import Recording
 
 
@@ -329,6 +331,16 @@ class OperatorSplitter:
         half = factor * found.deviation[(..., *[None] * (found.frames.ndim - 2))]
         bands = (found.frames, found.frames - half, found.frames + half)
         return tuple(self._like_given(x) for x in bands)
+
+    def to_xarray(self, steps: int) -> xarray.Dataset:
+        """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
+        from opsplit.predict.export import to_xarray
+
+        found, observed = self.forecast(steps), self.observed_
+        facts = {"equation": self.equation_, "status": self.status_}
+        return to_xarray(
+            found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
+        )
 
     def _like_given(self, frames: Tensor) -> Any:
         if isinstance(self._as_given, Tensor):

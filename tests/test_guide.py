@@ -36,9 +36,7 @@ def command_lines(block: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page(
-    page: str, cli: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page(page: str, cli: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"__name__": page}
     for language, block in blocks(page):
         if language == "python":

@@ -72,10 +72,10 @@ def check_values(values: Any, what: str) -> None:
             check_number(value, f"{what}: {name}", *REAL[name])
         elif name in SWITCHES and type(value) is not bool:
             raise OpsplitError(f"{what}: {name} must be true or false, got {value!r:.60}.")
-        elif name in ("centre", "spread"):
+        elif name in ("centre", "spread", "pace"):
             check_list(value, f"{what}: {name}", 1000)
             for x in value:
-                check_number(x, f"{what}: {name}", 1e-30 if name == "spread" else -1e30, 1e30)
+                check_number(x, f"{what}: {name}", -1e30 if name == "centre" else 1e-30, 1e30)
         elif name == "boundary" and value is not None:
             check_list(value, f"{what}: boundary", 3)
             if not set(map(str, value)) <= set(BOUNDARIES):

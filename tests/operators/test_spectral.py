@@ -14,6 +14,7 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Spectral, spectral
+from opsplit.operators.spectral import fit_modes
 from opsplit.physics import AdvectionDiffusion, GrayScott, NavierStokes
 
 SHAPES = {1: (32,), 2: (12, 16), 3: (8, 6, 10)}
@@ -482,3 +483,39 @@ def test_a_grid_it_cannot_act_on_is_refused_with_the_reason(grid: Grid, sentence
     net = family()
     with pytest.raises(OpsplitError, match=sentence):
         net.prepare(torch.zeros(1, net.n_parameters), grid)
+
+
+# Products on a finer grid
+
+
+@given(ndim=st.sampled_from([1, 2, 3]), factor=st.integers(2, 3), seed=st.integers(0, 99))
+def test_modes_fit_a_finer_grid_and_come_back(ndim: int, factor: int, seed: int) -> None:
+    shape = SHAPES[ndim]
+    fine = tuple(factor * n for n in shape)
+    axes = tuple(range(-ndim, 0))
+    u = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed)).double()
+    spectrum = torch.fft.rfftn(u, dim=axes)
+    for axis, n in zip(axes, shape, strict=True):
+        spectrum.select(axis, n // 2).zero_()
+    u = torch.fft.irfftn(spectrum, s=shape, dim=axes)
+    wide = fit_modes(spectrum, shape, fine)
+    v = torch.fft.irfftn(wide, s=fine, dim=axes)
+    torch.testing.assert_close(v[(slice(None), *[slice(None, None, factor)] * ndim)], u)
+    torch.testing.assert_close(fit_modes(wide, fine, shape), spectrum)
+
+
+@given(seed=st.integers(0, 99))
+def test_products_of_two_on_a_finer_grid_are_exact(seed: int) -> None:
+    """On every mode of the grid they equal those of a grid where nothing is aliased."""
+    net = family(2, degree=2, derivatives=False, constants=False, dealias=1.5)
+    coarse, fine = Grid((12, 16), (1.0, 1.0)), Grid((48, 64), (1.0, 1.0))
+    theta = by_hand(net, output={(0, 0, 0): 1.0})
+    u = torch.randn(1, 1, 1, 12, 16, generator=torch.Generator().manual_seed(seed)).double()
+    spectrum = torch.fft.rfftn(u, dim=(-2, -1))
+    spectrum[..., 6, :] = 0
+    spectrum[..., 8] = 0
+    u = torch.fft.irfftn(spectrum, s=(12, 16), dim=(-2, -1))
+    wide = torch.fft.irfftn(fit_modes(spectrum, (12, 16), (48, 64)), s=(48, 64), dim=(-2, -1))
+    whole = torch.fft.rfftn(wide.square(), dim=(-2, -1))
+    expected = torch.fft.irfftn(fit_modes(whole, fine.shape, coarse.shape), s=(12, 16))
+    torch.testing.assert_close(net.rate(net.prepare(theta, coarse), u), expected)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from opsplit._files import origin
+from opsplit._files import origin, peak_memory_mb
 from opsplit.benchmark.methods import METHODS, make_method
 from opsplit.benchmark.tasks import COLUMNS, columns, test_window
 from opsplit.commands.common import fingerprint
@@ -116,6 +116,7 @@ def measure(
                     },
                     "evaluations": outcome.evaluations,
                     "seconds": outcome.seconds,
+                    "peak_memory_mb": peak_memory_mb(),
                     **origin(seed, device),
                 }
                 stream.write(json.dumps(kept[i]) + "\n")
@@ -182,6 +183,7 @@ def _record(
         "fit_error": mean(fits),
         "seconds_per_trajectory": mean([row["seconds"] for row in rows]),
         "operator_evaluations": mean([float(row["evaluations"]) for row in rows]),
+        "peak_memory_mb": max((r.get("peak_memory_mb") or 0 for r in rows), default=0) or None,
         "training_minutes": model.metrics.get("minutes") if model else None,
         "training_command": model.metrics.get("command") if model else None,
         **{k: rows[-1][k] for k in ("command", "seed", "commit", "hardware")},

@@ -52,7 +52,8 @@ class Spectral(OperatorFamily):
         constants: whether the layers have the shifts `w`, `v`; without them `f` is homogeneous.
         absolute: half of the products take the absolute value of one factor (upwinding).
         inverse: give the copies filters like `i k / |k|^2` too (velocity from vorticity).
-        dealias: share of the modes of every axis that enter the products.
+        dealias: share of the modes of every axis that enter the products; above one, monomials
+            are formed on a grid that much finer (1.5 makes products of two exact).
         bumps: bumps per coefficient of `L`, between wavenumber 0 and `bump_wavenumber`.
         wavenumber_scale: unit of the wavenumber.
         spacing: distance of neighbouring `shifts`.

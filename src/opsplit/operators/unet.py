@@ -7,7 +7,7 @@ states each in one call; the layout inside is `(K, E * channel, *space)`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -44,6 +44,9 @@ class UNet(OperatorFamily):
             flow is split into equal parts no longer than this.
         band: share of the modes of every periodic axis that a flow changes; the rest stay as
             they are. Scales that training fields do not hold would otherwise grow unnoticed.
+        centre: the usual mean of every channel, taken off before the network (not given: 0).
+        spread: the usual deviation of every channel, divided by before the network (not given: 1).
+        pace: how fast every channel usually changes, the unit of what comes out (not given: 1).
     """
 
     name = "unet"
@@ -59,9 +62,16 @@ class UNet(OperatorFamily):
         width: int = 8,
         steps: int = 1,
         band: float = 1.0,
+        centre: Sequence[float] = (),
+        spread: Sequence[float] = (),
+        pace: Sequence[float] = (),
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band = max_step, steps, band
+        self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
+        for name in ("centre", "spread", "pace"):
+            if len(getattr(self, name)) not in (0, channels):
+                raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
         if not 0 < band <= 1:
             raise OpsplitError(f"band is a share of the modes, above 0 and at most 1, got {band}.")
         self.boundary = tuple(boundary or ("periodic",) * ndim)
@@ -78,6 +88,9 @@ class UNet(OperatorFamily):
             "width": self.width,
             "steps": self.steps,
             "band": self.band,
+            "centre": self.centre,
+            "spread": self.spread,
+            "pace": self.pace,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -234,6 +247,13 @@ class UNet(OperatorFamily):
             gain, shift = w[f"{name}.gain"], w[f"{name}.shift"]
             return F.gelu(F.group_norm(x, NORM_GROUPS * e, gain, shift))
 
+        def of(values: list[float]) -> Tensor:
+            return x.new_tensor(values).reshape(-1, *[1] * self.ndim)
+
+        if self.centre:
+            x = x - of(self.centre)
+        if self.spread:
+            x = x / of(self.spread)
         if mask is not None:
             x = torch.cat([x, mask.expand(k, e, 1, *space)], 2)
         x = conv(x.flatten(1, 2), "adapter_in")
@@ -256,7 +276,8 @@ class UNet(OperatorFamily):
             ]
             x = norm_gelu(torch.cat(merged, 2).flatten(1, 2), f"up{level}.norm")
         x = conv3(norm_gelu(conv3(x, "out1"), "out.norm"), "out2")
-        return conv(x, "adapter_out").unflatten(1, (e, self.channels))
+        rate = conv(x, "adapter_out").unflatten(1, (e, self.channels))
+        return rate * of(self.pace) if self.pace else rate
 
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""

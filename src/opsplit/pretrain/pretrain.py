@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from opsplit._files import origin, read_json, write_json
+from opsplit._files import origin, peak_memory_mb, read_json, write_json
 from opsplit.config import OPERATORS, EncoderConfig, ModelConfig, TrainConfig, preset_configs
 from opsplit.errors import OpsplitError
 from opsplit.io import load_trajectories
@@ -92,6 +92,8 @@ def pretrain(
         if preset != "paper":
             # A flow that leaves the upper half of the modes alone stays stable in composition.
             operator.setdefault("band", 0.5)
+        if operator.pop("standardise", False) and data is not None:
+            operator |= _standard(stored, scale)
     else:
         operator["spacing"] = min(grid.spacing)
         operator["bump_wavenumber"] = max(
@@ -120,6 +122,17 @@ def pretrain(
         device=device, processes=processes, threads=threads, logger=logger, quiet=quiet,
     )  # fmt: skip
     return finish(folder, model, config, source)
+
+
+def _standard(data: Trajectories, scale: float) -> dict[str, Any]:
+    """Mean and deviation of every channel, and how fast it usually changes."""
+    fields = data.data[::2, ::4].float().transpose(0, 2).flatten(1) / scale
+    change = data.data[::2].float().diff(dim=1)[:, ::4].transpose(0, 2).flatten(1) / scale
+    return {
+        "centre": fields.mean(1).tolist(),
+        "spread": fields.std(1).tolist(),
+        "pace": (change.square().mean(1).sqrt() / data.dt).tolist(),
+    }
 
 
 def _usual_sizes(operator: dict[str, Any], data: Trajectories, scale: float) -> dict[str, Any]:
@@ -185,6 +198,7 @@ def finish(
         },
         "semigroup": semigroup(disco, source, config),
         "operators": len(dictionary),
+        "peak_memory_mb": peak_memory_mb(),
         **origin(config.seed),
     }
     Model(disco, dictionary, result).save(folder)

@@ -306,3 +306,15 @@ def test_a_flow_changes_nothing_beyond_its_band(ndim: int) -> None:
 def test_an_impossible_band_is_refused(band: float) -> None:
     with pytest.raises(OpsplitError, match="share of the modes"):
         family(1, band=band)
+
+
+def test_a_standardised_network_sees_and_moves_in_usual_units() -> None:
+    usual = {"centre": [1.0, -2.0], "spread": [0.5, 3.0], "pace": [0.1, 0.02]}
+    plain, net = family(1, 2), family(1, 2, **usual)
+    theta, u = weights(plain, 3), states(3, 2, plain, (16,))
+    centre, spread, pace = (torch.tensor(v).double()[:, None] for v in usual.values())
+    grid = Grid((16,), (1.0,))
+    expected = pace * plain.rate(plain.prepare(theta, grid), (u - centre) / spread)
+    torch.testing.assert_close(net.rate(net.prepare(theta, grid), u), expected)
+    with pytest.raises(OpsplitError, match="pace needs one number for each of 2 channels"):
+        family(1, 2, pace=[1.0])

@@ -17,7 +17,7 @@ env: .venv/.installed  ## Create .venv with everything pinned
 	@echo "Installing torch (the large one) ..."
 	@$(PIP) torch==2.13.0
 	@echo "Installing opsplit and its tools ..."
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev,browser]'
 	@touch $@
 	@echo "Ready: $(BIN)/opsplit --help"
 

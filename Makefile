@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test format benchmark results clean
+.PHONY: help env demo test format docs benchmark results clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ format: env  ## Format the code and fix what ruff can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: env  ## Build the guide and the reference into site/
+	@$(PIP) -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
@@ -44,5 +48,5 @@ results: env  ## Recompute the tables and figures in docs/results
 	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study $$part; done
 
 clean:  ## Remove what make created; training runs stay
-	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

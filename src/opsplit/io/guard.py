@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,3 +95,40 @@ def small(path: Path, file: Any, name: str) -> np.ndarray:
     held = dataset(path, file, name)
     check_small(f"{path}: {name}", held.size)
     return np.asarray(held[()], dtype=np.float64)
+
+
+PATIENCE = 8.0
+"""Seconds that opening a file may take."""
+
+
+def try_first(path: str, attempt: Callable[[], object]) -> None:
+    """Let a child process open a file before we do.
+
+    HDF5 can turn in circles on a damaged file and scipy's parser of MATLAB files can crash; in a
+    child that costs us nothing. What the child raises does not matter: we shall raise it, too.
+    """
+    if not hasattr(os, "fork"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            attempt()
+        finally:
+            os._exit(0)
+    until, pause = time.monotonic() + PATIENCE, 0.001
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise OpsplitError(
+                f"{path} cannot be opened in {PATIENCE:g} s: the file is damaged, or its disk slow."
+            )
+        time.sleep(pause)
+        pause = min(0.05, 2 * pause)
+    if os.WIFSIGNALED(status):
+        raise OpsplitError(f"{path} crashes the library that reads such files: it is damaged.")

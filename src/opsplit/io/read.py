@@ -9,7 +9,7 @@ from typing import Any
 from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
-from opsplit.io.guard import opened, reading
+from opsplit.io.guard import opened, reading, try_first
 from opsplit.io.recording import Recording
 
 STARTS = {
@@ -59,7 +59,19 @@ def read(
         ndim: number of space axes, where an array does not tell.
     """
     flags = Flags(axes, channels, dt, extent, boundary, ndim)
-    return assemble(_raw(source, flags), flags)
+
+    def opened_now() -> Recording:
+        return assemble(_raw(source, flags), flags)
+
+    def look() -> None:
+        found = opened_now()
+        for frame in {0, found.shape[1] - 1}:
+            found.fetch(0, slice(frame, frame + 1))
+
+    if isinstance(source, str | Path) and Path(source).suffix.lower() not in (".npy", ".npz"):
+        if Path(source).is_file():
+            try_first(str(source), look)
+    return opened_now()
 
 
 def _raw(source: Any, flags: Flags) -> Raw:

@@ -110,6 +110,11 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
     "line, words",
     [
         ("predict", "Name a file to read, such as frames.npy"),
+        (
+            "predict good.npy --dt 0.1 --model spectral --report good.npy",
+            "--report is an HTML page",
+        ),
+        ("describe good.npy --dt 0.1 --ndim 0", "Fields have 1 to 3 space axes, got ndim=0"),
         ("search good.npy --dt 0.1 --model unet --extent 3000", "Is --extent right?"),
         ("search good.npy --dt 0.1 --model spectral --family unet", "not 'unet'"),
         ("search silent.npz --model spectral", "does not say the time between frames; add --dt"),

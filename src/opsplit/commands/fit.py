@@ -237,6 +237,14 @@ class Predict(Fit):
     """Folder for the forecast in the format of the input, forecast.csv, forecast.png and the
     search's table."""
 
+    def check(self) -> None:
+        super().check()
+        # Never write over what was meant to be read.
+        if self.report is not None and self.report.suffix.lower() not in (".html", ".htm"):
+            raise OpsplitError(
+                f"--report is an HTML page, such as forecast.html, not {self.report}."
+            )
+
     def run(self) -> None:
         # A page that was taken away is made again.
         command = replace(self, force=True) if self.report and not self.report.exists() else self

@@ -132,3 +132,9 @@ def try_first(path: str, attempt: Callable[[], object]) -> None:
         pause = min(0.05, 2 * pause)
     if os.WIFSIGNALED(status):
         raise OpsplitError(f"{path} crashes the library that reads such files: it is damaged.")
+
+
+def plain(words: str, most: int = 600) -> str:
+    """A message in printable characters and of reasonable length, whatever names a file holds."""
+    seen = "".join(c if c.isprintable() else "?" for c in words)
+    return seen if len(seen) <= most else f"{seen[: most - 40]} ... {seen[-35:]}"

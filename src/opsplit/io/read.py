@@ -9,7 +9,7 @@ from typing import Any
 from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
-from opsplit.io.guard import opened, reading, try_first
+from opsplit.io.guard import opened, plain, reading, try_first
 from opsplit.io.recording import Recording
 
 STARTS = {
@@ -68,10 +68,12 @@ def read(
         for frame in {0, found.shape[1] - 1}:
             found.fetch(0, slice(frame, frame + 1))
 
-    if isinstance(source, str | Path) and Path(source).suffix.lower() not in (".npy", ".npz"):
-        if Path(source).is_file():
+    try:
+        if isinstance(source, str | Path) and Path(source).is_file():
             try_first(str(source), look)
-    return opened_now()
+        return opened_now()
+    except OpsplitError as reason:
+        raise OpsplitError(plain(str(reason))) from None
 
 
 def _raw(source: Any, flags: Flags) -> Raw:

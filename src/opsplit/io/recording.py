@@ -60,7 +60,7 @@ class Recording:
     @property
     def uniform(self) -> bool:
         """Whether all steps are alike, up to the rounding of stored times."""
-        return bool(np.allclose(np.diff(self.times), self.dt, rtol=1e-2, atol=0))
+        return bool(np.allclose(np.diff(self.times), self.dt, rtol=1e-3, atol=0))
 
     @property
     def frame_mb(self) -> float:

@@ -163,9 +163,14 @@ class OperatorSplitter:
         self.coefficients_ = dict(result.identified)
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
+        self.notes_, self.status_ = out_of_range(
+            config, used, self.composition_, work, objective.dt, observed.grid, grid
+        )
         self._calibration = model.calibration if dictionary is None else None
         known = self._calibration
+        # An interval around numbers that explain nothing would only mislead.
         sure = known is not None and known.strategy == result.strategy
+        sure = sure and "unexplained" not in self.status_
         self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
         physics = PHYSICS.get(config.physics)
         self.equation_ = equation(
@@ -175,16 +180,13 @@ class OperatorSplitter:
         self.observed_ = observed
         self._operators = objective.operators
         if result.dictionary is not None:
-            self._operators = result.dictionary.prepare(observed.grid, work)
+            self._operators = result.dictionary.prepare(grid, work)
         self._as_given, self._unit, self.dt_ = u, unit, objective.dt
         self._frames = len(frames)
         self.noise_ = noise
         self._last = work[-1] / unit
         if noise:
             self._last = self._carried(work / unit, noise / unit, between)
-        self.notes_, self.status_ = out_of_range(
-            config, used, self.composition_, work, objective.dt, observed.grid, grid
-        )
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=2)
         return self

@@ -13,6 +13,10 @@ FACTOR = 4.0
 """Strengths go up to four, so flows and coefficients up to four times as large are known ground."""
 
 
+UNEXPLAINED = 0.65
+"""A composition that leaves more of what a still image leaves explains nothing."""
+
+
 def out_of_range(
     config: ModelConfig,
     dictionary: OperatorDictionary,
@@ -45,7 +49,7 @@ def out_of_range(
             )
     change = (frames[1:] - frames[:-1]).flatten(1).norm(dim=1)
     still = float((change / frames[1:].flatten(1).norm(dim=1).clamp_min(1e-30)).mean())
-    if found.fit_error > max(0.5 * still, 1e-4):
+    if found.fit_error > max(UNEXPLAINED * still, 1e-4):
         notes["unexplained"] = (
             f"No composition explains these frames: one step leaves {found.fit_error:.3g}, and "
             f"assuming that nothing changes leaves {still:.3g}. Do not trust the forecast."

@@ -157,6 +157,9 @@ def _record(
     cell: Cell, rows: list[dict[str, Any]], published: float | None, model: Model | None
 ) -> dict[str, Any]:
     errors = torch.tensor([row["nrmse"] for row in rows], dtype=torch.float64)
+    diverged = int((~errors.isfinite()).sum())
+    # A forecast that blows up is as good as none: forecasting zero scores one.
+    errors = errors.nan_to_num(1.0, posinf=1.0)
 
     def mean(values: list[float]) -> float | None:
         return sum(values) / len(values) if values else None
@@ -178,6 +181,7 @@ def _record(
         },
         "largest": float(errors.max()),
         "n": len(rows),
+        "diverged": diverged,
         "published": published,
         "coefficient_mae": {k: mean([r["absolute_error"][k] for r in rows]) for k in names},
         "fit_error": mean(fits),

@@ -58,6 +58,8 @@ def read(
         boundary: `"periodic"`, `"reflect"` or `"zero"`, one word or one per axis.
         ndim: number of space axes, where an array does not tell.
     """
+    if ndim is not None and not 1 <= ndim <= 3:
+        raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
     flags = Flags(axes, channels, dt, extent, boundary, ndim)
 
     def opened_now() -> Recording:

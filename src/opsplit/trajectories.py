@@ -283,7 +283,9 @@ class Trajectories:
 def _increasing(times: Any, frames: int) -> Tensor:
     """Times as numbers, one per frame and each later than the one before."""
     try:
-        found = torch.as_tensor(np.array(times, dtype=np.float64)).reshape(-1)
+        given = times.cpu().numpy() if isinstance(times, Tensor) else times
+        # A copy: times of a file may be read-only.
+        found = torch.from_numpy(np.array(given, dtype=np.float64)).reshape(-1)
     except (TypeError, ValueError):
         raise OpsplitError(f"times must be a list of numbers, got {times!r:.80}.") from None
     if len(found) != frames:

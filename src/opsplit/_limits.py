@@ -147,7 +147,7 @@ def check_config(raw: Mapping[str, Any]) -> None:
 def check_grid(grid: Any, ndim: Any) -> None:
     if not isinstance(grid, Mapping):
         return
-    for name in grid.keys() & {"shape", "extent", "boundary"}:
+    for name in (n for n in ("shape", "extent", "boundary") if n in grid):
         check_list(grid[name], f"the grid: {name}", 3)
         if len(grid[name]) != ndim:
             raise OpsplitError(f"the grid: {name} must say one thing per axis, of {ndim}.")

@@ -41,9 +41,11 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _save(figure: Figure, path: Path, whole: bool = False) -> None:
+    """With `whole`, labels that a nested layout pushes over the edge are kept, too."""
+    box = "tight" if whole else None
     with atomic(path) as partial:
-        figure.savefig(partial, format=path.suffix[1:])
+        figure.savefig(partial, format=path.suffix[1:], bbox_inches=box)
 
 
 def _space_time(
@@ -186,7 +188,7 @@ def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
         curve, note = side.subplots(2, 1)
         _error_curve(curve, rollout)
         _note(note, rollout.words)
-    _save(figure, path)
+    _save(figure, path, whole=True)
 
 
 def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> None:

@@ -114,6 +114,10 @@ def try_first(path: str, attempt: Callable[[], object]) -> None:
         child = os.fork()
     if not child:
         try:
+            # What it would say we say ourselves.
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
             attempt()
         finally:
             os._exit(0)

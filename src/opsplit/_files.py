@@ -139,8 +139,13 @@ def _give_back(lock: Path, owner: int) -> None:
 
 
 def command_line() -> str:
-    """The command as a user would type it."""
-    return shlex.join(["opsplit", *sys.argv[1:]]) if sys.argv else "opsplit"
+    """The command as a user would type it, without where on this machine its output went."""
+    words = list(sys.argv[1:])
+    if "--out" in words[:-1]:
+        place = words.index("--out")
+        if Path(words[place + 1]).is_absolute():
+            del words[place : place + 2]
+    return shlex.join(["opsplit", *words])
 
 
 def commit() -> str:
@@ -157,7 +162,7 @@ def commit() -> str:
             [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
         )
         dirty = subprocess.run(
-            [*git, "status", "--porcelain", "--", "src"], capture_output=True, text=True, check=True
+            [*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
         )
         return found.stdout.strip() + ("+changes" if dirty.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):

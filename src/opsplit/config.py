@@ -252,7 +252,7 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
     },
     # Fronts and eddies live in the upper modes too.
     ("combined", "unet"): {"band": 1.0},
-    ("navier-stokes", "unet"): {"band": 1.0},
+    ("navier-stokes", "unet"): {"band": 1.0, "standardise": True},
     # One species is a tenth of the other, and a frame changes both by a hundredth.
     ("gray-scott", "unet"): {"standardise": True},
 }

@@ -318,3 +318,17 @@ def test_a_standardised_network_sees_and_moves_in_usual_units() -> None:
     torch.testing.assert_close(net.rate(net.prepare(theta, grid), u), expected)
     with pytest.raises(OpsplitError, match="pace needs one number for each of 2 channels"):
         family(1, 2, pace=[1.0])
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_gradient_of_the_padding_is_that_of_torch(ndim: int, n: int) -> None:
+    net = family(ndim)
+    x = torch.randn(2, 3, *[n] * ndim, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(2, 3, *[n + 2] * ndim, dtype=torch.float64)
+    wrapped = F.pad(x, (1, 1) * ndim, mode="circular")
+    ours = torch.autograd.grad((net._pad(x) * weight).sum(), x)[0]
+    theirs = torch.autograd.grad((wrapped * weight).sum(), x)[0]
+    assert torch.equal(net._pad(x), wrapped)
+    torch.testing.assert_close(ours, theirs)
+    assert torch.autograd.gradgradcheck(lambda z: net._pad(z).square(), x)

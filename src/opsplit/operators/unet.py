@@ -31,6 +31,26 @@ LEVELS = 4
 NORM_GROUPS = 4
 
 
+class _Wrap(torch.autograd.Function):
+    """Circular padding by one cell; torch's own gradient of it copies the field many times."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ndim: int) -> Tensor:
+        ctx.ndim = ndim
+        return F.pad(x, (1, 1) * ndim, mode="circular")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        g = gradients[0]
+        for dim in range(-ctx.ndim, 0):
+            low, high = g.narrow(dim, 0, 1), g.narrow(dim, -1, 1)
+            g = g.narrow(dim, 1, g.shape[dim] - 2)
+            g = g.clone() if dim == -ctx.ndim else g
+            g.narrow(dim, 0, 1).add_(high)
+            g.narrow(dim, -1, 1).add_(low)
+        return g, None
+
+
 class UNet(OperatorFamily):
     """DISCO's operator: four levels down and up, group norm, GELU, linear adapters.
 
@@ -282,6 +302,9 @@ class UNet(OperatorFamily):
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""
         d = self.ndim
+        if not self.walls:
+            wrapped: Tensor = _Wrap.apply(x, d)  # type: ignore[no-untyped-call]
+            return wrapped
         for word in dict.fromkeys(self.boundary):
             # Pads of torch count from the last axis backwards, two numbers per axis.
             pads = [int(self.boundary[d - 1 - i // 2] == word) for i in range(2 * d)]

@@ -335,18 +335,20 @@ class Spectral(OperatorFamily):
             return torch.fft.irfftn(torch.exp(symbol * h) * spectrum, s=space, dim=axes)
         steps = self._rk_steps(longest(duration))
         h = h / steps
-        half = torch.exp(symbol * (h / 2))
+        h2, h6 = h / 2, h / 6
+        half = torch.exp(symbol * h2)
         full = half * half
+        across = h * half
 
         def products(spectrum: Tensor) -> Tensor:
             return self._products(prepared, spectrum)
 
         for _ in range(steps):
             k1 = products(spectrum)
-            k2 = products(half * (spectrum + h / 2 * k1))
-            k3 = products(half * spectrum + h / 2 * k2)
-            k4 = products(full * spectrum + h * half * k3)
-            spectrum = full * (spectrum + h / 6 * k1) + h / 6 * (2 * half * (k2 + k3) + k4)
+            k2 = products(half * (spectrum + h2 * k1))
+            k3 = products(half * spectrum + h2 * k2)
+            k4 = products(full * spectrum + across * k3)
+            spectrum = full * (spectrum + h6 * k1) + h6 * (2 * half * (k2 + k3) + k4)
         return torch.fft.irfftn(spectrum, s=space, dim=axes)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
@@ -365,25 +367,34 @@ class Spectral(OperatorFamily):
             return self._polynomial(prepared, spectrum)
         fields = []
         if self.copies:
-            fields.append(torch.einsum("epc...,ekc...->ekp...", w["filter"], spectrum))
+            fields.append(_mix(w["filter"], spectrum))
         if self.shifts:
             moved = w["shift"][:, None, :, None] * spectrum[:, :, None]
             fields.append(moved.flatten(2, 3))
-        x = torch.fft.irfftn(torch.cat(fields, 2), s=space, dim=axes)
+        held = torch.cat(fields, 2) if len(fields) > 1 else fields[0]
+        x = torch.fft.irfftn(held, s=space, dim=axes)
         for i in range(self.layers):
             if i and self.dealias < 1:
                 keep = self._dealias(prepared.grid, x.device)
                 x = torch.fft.irfftn(torch.fft.rfftn(x, dim=axes) * keep, s=space, dim=axes)
-            gate = torch.einsum("egqp,ekp...->gekq...", w[f"gate{i}"], x)
+            gate = w[f"gate{i}"].flatten(1, 2).unsqueeze(1) @ x.flatten(3)
             if self.constants:
-                shift = w[f"gate{i}.shift"].transpose(0, 1).unsqueeze(2)
-                gate = gate + shift[(..., *[None] * self.ndim)]
-            first, second = gate[0], gate[1]
+                gate = gate + w[f"gate{i}.shift"].flatten(1, 2)[:, None, :, None]
+            first, second = gate.unflatten(3, space).tensor_split(2, dim=2)
             if self.absolute:
                 plain, bent = second.tensor_split(2, dim=2)
                 second = torch.cat([plain, torch.sqrt(bent.square() + ROUNDING**2)], 2)
             x = first * second
-        return torch.einsum("ecp...,ekp...->ekc...", w["output"], torch.fft.rfftn(x, dim=axes))
+        return _mix(w["output"], torch.fft.rfftn(x, dim=axes))
+
+
+def _mix(weights: Tensor, x: Tensor) -> Tensor:
+    """Channels `(E, K, into, *modes)` mixed by weights `(E, out, into, *modes)` of every mode."""
+    if weights.shape[2] == 1:
+        return weights[:, None, :, 0] * x
+    if weights.shape[1] == 1:
+        return (weights * x).sum(2, keepdim=True)
+    return torch.einsum("eoi...,eki...->eko...", weights, x)
 
 
 def _without_nyquist(kappa: Tensor, axis: int, n: int) -> Tensor:

@@ -16,7 +16,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import UserFunction
 from opsplit.search import Beam, Objective, SearchResult, Uniform, get_search
-from opsplit.search.beam import spread
+from opsplit.search.partial import spread
 from opsplit.splitting import SCHEMES, flows_per_step
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]

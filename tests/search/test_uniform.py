@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -111,3 +112,17 @@ def test_a_memory_limit_does_not_change_the_result(observe: Observe, mixed: Buil
 def test_settings_that_leave_nothing_to_try_are_refused(field: str, value: int) -> None:
     with pytest.raises(OpsplitError, match=f"{field} .*at least 1, got 0"):
         Uniform(**{field: value})
+
+
+@given(seed=st.integers(0, 99), trials=st.integers(30, 120))
+def test_looking_at_few_transitions_first_changes_the_cost_only(
+    observe: Observe, mixed: Build, seed: int, trials: int
+) -> None:
+    window = observe(0.5, 0.3, frames=8, seed=seed)
+    search = Uniform(trials, 3, seed)
+    quick = search.run(Objective(mixed(seed), *window))
+    whole = replace(search, screen=False).run(Objective(mixed(seed), *window))
+    assert quick.pick.operators == whole.pick.operators
+    assert quick.pick.fit_error == pytest.approx(whole.pick.fit_error, rel=1e-9)
+    assert [c.operators for c in quick.finalists] == [c.operators for c in whole.finalists]
+    assert quick.cost.evaluations <= whole.cost.evaluations

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from opsplit.search.objective import Objective
+from opsplit.search.partial import best_scores, spread
 from opsplit.search.strategy import Record, Report, Strategy, Tried
 
 
@@ -98,8 +99,7 @@ class Beam(Strategy):
         # Single operators have no leading flows, and act in one flow whatever the refinement.
         shared = self.reuse and objective.can_reuse and kept.shape[1] > 0
         prefix = objective.prefix(kept, home) if shared else None
-        total = objective.transitions
-        order = torch.tensor(spread(total), device=row.device)
+        order = torch.tensor(spread(objective.transitions), device=row.device)
 
         def errors(chosen: Tensor, frames: Tensor) -> Tensor:
             return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames, home)
@@ -115,30 +115,8 @@ class Beam(Strategy):
                 for operators, error, w in zip(lists, found[-1].tolist(), owners, strict=True):
                     records[w].add(Tried(tuple(operators), error))
             return torch.cat(found)
-        owner = home[row]
-        windows = home.unique().tolist()
-        if not self.screen or len(row) <= 2 * self.width * len(windows):
-            return errors(everyone, order).mean(1)
-        sums = objective.states.new_zeros(len(row))
-        limit = torch.full((len(objective),), math.inf, device=row.device, dtype=sums.dtype)
-        left, seen = everyone, 0
-        for end in dict.fromkeys((*range(1, min(4, total)), *range(5, total, 2), total)):
-            # Errors are never negative, so a partial sum bounds the whole from below.
-            sums[left] += errors(left, order[seen:end]).sum(1)
-            seen = end
-            if seen < total:
-                leaders = torch.cat([self._leaders(left[owner[left] == w], sums) for w in windows])
-                whole = sums[leaders] + errors(leaders, order[seen:]).sum(1)
-                for w in windows:
-                    worst = whole[owner[leaders] == w].max()
-                    limit[w] = torch.minimum(limit[w], worst)
-                left = left[sums[left] <= limit[owner[left]] * (1 + 1e-5)]
-        scores = torch.full_like(sums, torch.inf)
-        scores[left] = sums[left] / total
-        return scores
-
-    def _leaders(self, candidates: Tensor, sums: Tensor) -> Tensor:
-        return candidates[torch.sort(sums[candidates], stable=True).indices[: self.width]]
+        keep = self.width if self.screen else len(row)
+        return best_scores(errors, home[row], keep, objective.transitions)
 
 
 def settle(record: Record, leader: Tried, size: int, longest: int, threshold: float) -> bool:
@@ -151,13 +129,3 @@ def settle(record: Record, leader: Tried, size: int, longest: int, threshold: fl
     record.status = f"longest composition of {longest} reached"
     record.done = size == longest
     return record.done
-
-
-def spread(n: int) -> list[int]:
-    """0..n-1 in an order whose beginnings are spread over the whole."""
-    order = [0]
-    step = n
-    while step > 1:
-        step = (step + 1) // 2
-        order += [i for i in range(0, n, step) if i not in order]
-    return order

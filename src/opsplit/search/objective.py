@@ -142,15 +142,22 @@ class Objective:
         return self.errors(sets, strengths, which).mean(1)
 
     def errors(
-        self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
+        self,
+        sets: Tensor,
+        strengths: Tensor | None = None,
+        which: Tensor | None = None,
+        frames: Tensor | None = None,
     ) -> Tensor:
-        """Errors `(n, transitions)` of whole compositions, without any reuse."""
+        """Errors `(n, transitions)` of whole compositions, without any reuse, or on some frames."""
         home = self._home(sets, which)
-        out = [sets.new_zeros(0, self.transitions, dtype=self.states.dtype)]
+        at = torch.arange(self.transitions, device=sets.device) if frames is None else frames
+        lasting = self._lasting(at)
+        out = [self.states.new_zeros(0, len(at))]
         for part in self._chunks(len(sets)):
             weight = None if strengths is None else strengths[part]
-            u = self.step(sets[part], self.states[home[part]], weight)
-            out.append(self.relative(u, home[part]))
+            u = self.states[home[part][:, None], at]
+            u = self.step(sets[part], u, weight, duration=lasting)
+            out.append(self.relative(u, home[part], at))
         return torch.cat(out)
 
     @torch.no_grad()
@@ -160,7 +167,7 @@ class Objective:
         u: Tensor,
         strengths: Tensor | None = None,
         operators: PreparedDictionary | None = None,
-        duration: float | None = None,
+        duration: float | Tensor | None = None,
     ) -> Tensor:
         """States `(n, K, channel, *space)` one frame later, under one composition each.
 

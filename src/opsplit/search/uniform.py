@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from opsplit.search.objective import Objective
+from opsplit.search.partial import best_scores
 from opsplit.search.strategy import Record, Report, Strategy, Tried
 
 
@@ -18,11 +20,14 @@ class Uniform(Strategy):
         trials: sets to draw.
         max_parts: lengths are uniform in 1..max_parts.
         seed: the same seed draws the same sets.
+        screen: look at a few transitions first and leave out sets that are already worse than
+            the best of their length by more than the `slack`; this changes the cost only.
     """
 
     trials: int = 100
     max_parts: int = 4
     seed: int = 0
+    screen: bool = True
 
     name = "uniform"
 
@@ -34,12 +39,13 @@ class Uniform(Strategy):
         rounds: list[list[tuple[int, ...]]] = [[(i,) for i in range(n)]]
         rounds += [[s for s in drawn if len(s) == m] for m in lengths]
         for done, sets in enumerate(rounds):
-            for begin in range(0, len(sets), objective.chunk):
-                part = sets[begin : begin + objective.chunk]
-                chosen = torch.tensor(part, device=objective.device)
+            # Under a budget whatever was scored must be known at once.
+            limited = self.max_seconds is not None or self.max_evaluations is not None
+            size = objective.chunk if limited else max(1, len(sets))
+            for begin in range(0, len(sets), size):
+                part = sets[begin : begin + size]
                 for w, record in enumerate(records):
-                    home = torch.full((len(part),), w, device=objective.device)
-                    errors = objective.score(chosen, which=home).tolist()
+                    errors = self._score(objective, part, w, self.screen and not limited)
                     for operators, error in zip(part, errors, strict=True):
                         record.add(Tried(operators, error))
             first = records[0].ranked()
@@ -48,6 +54,18 @@ class Uniform(Strategy):
             ranked = record.ranked()
             record.pick = ranked[0] if ranked else None
             record.status, record.done = f"{self.trials} sets tried", True
+
+    def _score(
+        self, objective: Objective, sets: list[tuple[int, ...]], window: int, screen: bool
+    ) -> list[float]:
+        chosen = torch.tensor(sets, device=objective.device)
+        home = torch.full((len(sets),), window, device=objective.device)
+
+        def errors(some: Tensor, frames: Tensor) -> Tensor:
+            return objective.errors(chosen[some], None, home[some], frames)
+
+        keep = 1 if screen else len(sets)
+        return best_scores(errors, home, keep, objective.transitions, self.slack).tolist()
 
     def draw(self, n: int) -> list[tuple[int, ...]]:
         """The sets of all trials."""

@@ -343,6 +343,10 @@ class PreparedDictionary:
     def __len__(self) -> int:
         return sum(len(prepared) for _, prepared, _ in self.parts)
 
+    @property
+    def grid(self) -> Grid:
+        return self.parts[0][1].grid
+
     def flow(self, index: Tensor, u: Tensor, duration: float | Tensor) -> Tensor:
         """Operator `index[e]` on the states `u[e]`, for all `e`: `(E, K, channel, *space)`."""
         if len(self.parts) == 1:

@@ -150,6 +150,30 @@ def test_a_forecast_that_diverges_says_when_and_is_nan_from_there_on(
     assert bool(found.frames[2:].isnan().all())
 
 
+@pytest.mark.parametrize("boundary", ["periodic", "reflect"])
+def test_what_runs_away_at_small_scales_only_is_smoothed(boundary: str, exact: Build) -> None:
+    def step(u: Tensor, h: Tensor) -> Tensor:
+        """Leaves large scales alone and lets the smallest grow beyond all bounds."""
+        spectrum = torch.fft.rfft(u)
+        spectrum[..., 13:] *= 1e7
+        return torch.fft.irfft(spectrum, n=32)
+
+    grid = Grid((32,), (1.0,), boundary)
+    dictionary = OperatorDictionary(()).add(UserFunction(1, 1, step=step))
+    x = torch.arange(32, dtype=torch.float64) / 32
+    start = torch.sin(2 * torch.pi * x)[None]
+    pick = Composition.of(dictionary, (0,), 0.0)
+    times = [0.1 * i for i in range(1, 61)]
+    found = rollout(dictionary.prepare(grid, start), pick, start, times, 0.1)
+    if boundary == "periodic":
+        assert found.status.startswith("smoothed: diverged at frame ")
+        large = torch.sin(2 * torch.pi * x).expand(60, 1, 32)
+        torch.testing.assert_close(found.frames, large, rtol=0, atol=1e-8)
+    else:
+        assert found.status.startswith("diverged at frame ")
+        assert bool(found.frames[-1].isnan().all())
+
+
 @pytest.mark.parametrize(
     ("times", "sentence"),
     [

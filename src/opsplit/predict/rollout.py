@@ -11,6 +11,7 @@ from torch import Tensor
 
 from opsplit.dictionary import PreparedDictionary
 from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
 from opsplit.search.result import Composition
 from opsplit.splitting import Flow, Scheme, split_step
 
@@ -22,7 +23,8 @@ class Forecast:
     frames: Tensor
     times: Tensor
     status: str
-    """`ok`, or the frame from which the forecast is no longer finite (NaN from there on)."""
+    """`ok`; or `smoothed: ...`, where only a forecast without the smallest scales stays finite; or
+    the frame from which the forecast is no longer finite (NaN from there on)."""
     deviation: Tensor | None = None
     """Expected size of the error `(time, channel)` before calibration, where it was asked for."""
 
@@ -50,7 +52,10 @@ def rollouts(
     scheme: Scheme = "strang",
     refinement: int = 1,
 ) -> list[Forecast]:
-    """Forecasts of several compositions of one length from the same state, in shared calls."""
+    """Forecasts of several compositions of one length from the same state, in shared calls.
+
+    One that runs away is repeated without the upper third of the modes.
+    """
     moments = torch.as_tensor(times, dtype=torch.float64)
     if moments.ndim != 1 or not len(moments) or not bool(torch.isfinite(moments).all()):
         raise OpsplitError("Times to predict must be a list of finite numbers.")
@@ -59,25 +64,48 @@ def rollouts(
     sets = torch.tensor([c.operators for c in compositions], device=start.device)
     strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(start)
 
-    def part(i: int) -> Flow:
-        return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
+    def run(rows: list[int], calm: bool) -> tuple[Tensor, list[int]]:
+        def part(i: int) -> Flow:
+            return lambda u, h: operators.flow(sets[rows, i], u, strengths[rows, i] * h)
 
-    flows = [part(i) for i in range(sets.shape[1])]
-    u, now, frames = start.expand(len(sets), 1, *start.shape), 0.0, []
-    broken = [0] * len(sets)
-    for number, moment in enumerate(moments.tolist(), 1):
-        steps = max(1, math.ceil((moment - now) / dt - 1e-6))
-        for _ in range(steps):
-            if not all(broken):
-                u = split_step(flows, u, (moment - now) / steps, scheme, refinement)
-        now = moment
-        fine = u.flatten(1).isfinite().all(1).tolist()
-        broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
-        gone = torch.tensor([b > 0 for b in broken], device=u.device)
-        u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
-        frames.append(u[:, 0])
-    found = torch.stack(frames, 1)
-    return [
-        Forecast(found[i], moments, f"diverged at frame {broken[i]}" if broken[i] else "ok")
-        for i in range(len(sets))
-    ]
+        flows = [part(i) for i in range(sets.shape[1])]
+        u, now, frames = start.expand(len(rows), 1, *start.shape), 0.0, []
+        broken = [0] * len(rows)
+        for number, moment in enumerate(moments.tolist(), 1):
+            steps = (2 if calm else 1) * max(1, math.ceil((moment - now) / dt - 1e-6))
+            for _ in range(steps):
+                if not all(broken):
+                    u = split_step(flows, u, (moment - now) / steps, scheme, refinement)
+                    u = without_upper_third(u, operators.grid) if calm else u
+            now = moment
+            fine = u.flatten(1).isfinite().all(1).tolist()
+            broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
+            gone = torch.tensor([b > 0 for b in broken], device=u.device)
+            u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
+            frames.append(u[:, 0])
+        return torch.stack(frames, 1), broken
+
+    found, broken = run(list(range(len(sets))), calm=False)
+    status = [f"diverged at frame {b}" if b else "ok" for b in broken]
+    lost = [i for i, b in enumerate(broken) if b]
+    if lost and "periodic" in operators.grid.boundary:
+        # What runs away does so at the smallest scales, where nothing was learned or resolved.
+        again, still = run(lost, calm=True)
+        for row, frames, b in zip(lost, again, still, strict=True):
+            if not b:
+                found[row] = frames
+                status[row] = f"smoothed: {status[row]} with the upper third of the modes"
+    return [Forecast(f, moments, words) for f, words in zip(found, status, strict=True)]
+
+
+def without_upper_third(u: Tensor, grid: Grid) -> Tensor:
+    """The field without the upper third of the modes of every periodic axis."""
+    for axis, word in enumerate(grid.boundary):
+        if word == "periodic":
+            dim = axis - grid.ndim
+            spectrum = torch.fft.rfft(u, dim=dim)
+            last = grid.shape[axis] // 3
+            kept = torch.arange(spectrum.shape[dim], device=u.device) <= last
+            spectrum = spectrum * kept.reshape(-1, *[1] * (-1 - dim))
+            u = torch.fft.irfft(spectrum, n=grid.shape[axis], dim=dim)
+    return u

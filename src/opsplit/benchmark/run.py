@@ -182,6 +182,10 @@ def _record(
         "largest": float(errors.max()),
         "n": len(rows),
         "diverged": diverged,
+        "errors": {
+            str(row["trajectory"]): float(f"{e:.5g}")
+            for row, e in zip(rows, errors.tolist(), strict=True)
+        },
         "published": published,
         "coefficient_mae": {k: mean([r["absolute_error"][k] for r in rows]) for k in names},
         "fit_error": mean(fits),

@@ -44,6 +44,7 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
         there = [c for c in columns if any(r["column"] == c for r in records)]
         if there:
             lines += ["", f"## {name}", "", *_errors(records, there)]
+    lines += _beside_beam(records)
     channels = [r for r in records if r.get("nrmse_per_channel")]
     if channels:
         lines += ["", "## Channels", "", "NRMSE of every channel by itself.", ""]
@@ -93,6 +94,25 @@ def _errors(records: list[dict[str, Any]], columns: list[str]) -> list[str]:
             counts = _counts([r["n"] for r in found if r])
             lines.append(_line([method, family or "", *(_error(r) for r in found), counts]))
     return lines
+
+
+def _beside_beam(records: list[dict[str, Any]]) -> list[str]:
+    """Pursuit and exact beam search where both were measured."""
+    rows = []
+    for beam in (r for r in records if r["method"] == "beam"):
+        for ours in records:
+            cell = ("physics", "column", "family")
+            if ours["method"] != "pursuit" or any(ours[k] != beam[k] for k in cell):
+                continue
+            both = beam["errors"].keys() & ours["errors"].keys()
+            theirs, own = (sum(r["errors"][i] for i in both) / len(both) for r in (beam, ours))
+            rows.append([ours["column"], ours["family"], str(len(both)), _number(theirs),
+                         _number(own), f"{own / theirs:.2f}"])  # fmt: skip
+    if not rows:
+        return []
+    head = ["column", "family", "n", "beam", "pursuit", "ratio"]
+    return ["", "## Pursuit beside beam", "", "Mean NRMSE on the trajectories that both were "
+            "measured on.", "", _line(head), _rule(len(head)), *map(_line, rows)]  # fmt: skip
 
 
 def _error(record: dict[str, Any] | None) -> str:

@@ -60,6 +60,8 @@ class TrainConfig:
     """Coefficients to train on."""
     encoder_from: str | None = None
     """Start with the encoder of this model (a bundled name or a directory)."""
+    start_from: str | None = None
+    """Start with all weights of this model (a bundled name or a directory)."""
     learning_rate: float = 3e-4
     weight_decay: float = 1e-4
     warm_up: int = 1000
@@ -250,9 +252,11 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "dealias": 0.85,
         "steps": 5,
     },
+    # A network drifts where the equation conserves.
+    ("advection-diffusion", "unet"): {"conserve": True},
     # Fronts and eddies live in the upper modes too.
-    ("combined", "unet"): {"band": 1.0},
-    ("navier-stokes", "unet"): {"band": 1.0, "standardise": True},
+    ("combined", "unet"): {"band": 1.0, "conserve": True},
+    ("navier-stokes", "unet"): {"band": 1.0, "conserve": True, "standardise": True},
     # One species is a tenth of the other, and a frame changes both by a hundredth.
     ("gray-scott", "unet"): {"standardise": True},
 }

@@ -332,3 +332,16 @@ def test_gradient_of_the_padding_is_that_of_torch(ndim: int, n: int) -> None:
     assert torch.equal(net._pad(x), wrapped)
     torch.testing.assert_close(ours, theirs)
     assert torch.autograd.gradgradcheck(lambda z: net._pad(z).square(), x)
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_a_conserving_flow_keeps_the_mean_and_changes_nothing_else(ndim: int) -> None:
+    free, keeping = family(ndim, 2), family(ndim, 2, conserve=True)
+    parameters, grid = weights(free, 3), Grid(SHAPES[ndim], (1.0,) * ndim)
+    u = states(3, 2, free, SHAPES[ndim])
+    space = tuple(range(-ndim, 0))
+    rates = [net.rate(net.prepare(parameters, grid), u) for net in (free, keeping)]
+    torch.testing.assert_close(rates[1], rates[0] - rates[0].mean(space, keepdim=True))
+    after = keeping.flow(keeping.prepare(parameters, grid), u, 0.7)
+    torch.testing.assert_close(after.mean(space), u.mean(space), rtol=0, atol=1e-12)
+    assert float((after - u).abs().max()) > 1e-3

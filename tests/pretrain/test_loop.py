@@ -393,6 +393,23 @@ def test_parts_learn_at_their_own_rates(
         assert ("decoder.shared" in moved) == (still != "decoder.shared")
 
 
+@pytest.mark.parametrize("part", ["encoder", ""])
+def test_training_begins_with_borrowed_weights(
+    part: str, tiny_model: Model, tmp_path: Path
+) -> None:
+    """No step that moves anything: what comes out is what was borrowed, and only that."""
+    folder = tmp_path / "lender"
+    tiny_model.save(folder)
+    fresh = Disco(tiny_model.config, seed=1)
+    loop._borrow(fresh.get_submodule(part), str(folder), part)
+    lent, own = tiny_model.disco.state_dict(), Disco(tiny_model.config, seed=1).state_dict()
+    for name, found in fresh.state_dict().items():
+        assert torch.equal(found, (lent if name.startswith(part) else own)[name])
+    larger = replace(tiny_model.config, encoder=replace(tiny_model.config.encoder, width=32))
+    with pytest.raises(OpsplitError, match=f"The {part or 'model'} of .* has other sizes"):
+        loop._borrow(Disco(larger).get_submodule(part), str(folder), part)
+
+
 def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
     disco = Disco(model, config.seed)
     average = {name: p.detach().clone() for name, p in disco.named_parameters()}

@@ -16,7 +16,7 @@ from opsplit.config import Recipe, TrainConfig
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.sources import Batch, FreshSource, StoredSource, resolved_frames
+from opsplit.pretrain.sources import Batch, FreshSource, StoredSource, _uneven, resolved_frames
 from opsplit.trajectories import Trajectories
 
 DURATIONS = st.sampled_from([0.25, 0.5, 1.0, 2.0])
@@ -104,6 +104,20 @@ def test_fresh_batches_come_from_their_seed(line: AdvectionDiffusion) -> None:
         assert not torch.equal(getattr(first, name), getattr(other, name))
     drawn = {draw(line, config, seed).duration for seed in range(20)}
     assert drawn == {0.5 * line.dt, line.dt}
+
+
+@pytest.mark.parametrize("shape", [(32,), (16, 32), (16, 16, 32)])
+def test_uneven_fields_differ_in_their_largest_scales_only(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    axes = tuple(range(-len(shape), 0))
+    fields = torch.randn(5, 2, *shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(_uneven(fields, 0.0, len(shape), generator), fields)
+    uneven = _uneven(fields, 1.0, len(shape), generator)
+    factors = torch.fft.fftn(uneven, dim=axes) / torch.fft.fftn(fields, dim=axes)
+    assert float(factors.imag.abs().max()) < 1e-9
+    along = factors.real[(..., *[0] * (len(shape) - 1), slice(0, 16))]
+    assert bool((along[..., 1:9] <= 1).all()) and float(along[..., 1:9].min()) < 0.1
+    torch.testing.assert_close(along[..., [0, *range(9, 16)]], torch.ones(5, 2, 8).double())
 
 
 def test_mechanisms_name_the_active_coefficients(line: AdvectionDiffusion) -> None:

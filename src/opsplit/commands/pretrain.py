@@ -48,6 +48,8 @@ class Pretrain(Common):
     """Largest learning rate (default: the preset's)."""
     encoder_from: str | None = None
     """Start with the encoder of this model: a bundled name or a model directory."""
+    start_from: str | None = None
+    """Start with all weights of this model, to train it on: a bundled name or a model directory."""
     operators: int | None = None
     """Operators to extract at the end (default: the preset's)."""
     checkpoint_steps: int | None = None
@@ -75,6 +77,7 @@ class Pretrain(Common):
             "dictionary": self.operators,
             "recipe": self.recipe,
             "encoder_from": self.encoder_from,
+            "start_from": self.start_from,
             "durations": self.durations,
             "checkpoint_steps": self.checkpoint_steps,
         }

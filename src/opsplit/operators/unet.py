@@ -64,6 +64,7 @@ class UNet(OperatorFamily):
             flow is split into equal parts no longer than this.
         band: share of the modes of every periodic axis that a flow changes; the rest stay as
             they are. Scales that training fields do not hold would otherwise grow unnoticed.
+        conserve: whether a flow keeps the mean of every channel exactly.
         centre: the usual mean of every channel, taken off before the network (not given: 0).
         spread: the usual deviation of every channel, divided by before the network (not given: 1).
         pace: how fast every channel usually changes, the unit of what comes out (not given: 1).
@@ -82,12 +83,13 @@ class UNet(OperatorFamily):
         width: int = 8,
         steps: int = 1,
         band: float = 1.0,
+        conserve: bool = False,
         centre: Sequence[float] = (),
         spread: Sequence[float] = (),
         pace: Sequence[float] = (),
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
-        self.max_step, self.steps, self.band = max_step, steps, band
+        self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
@@ -108,6 +110,7 @@ class UNet(OperatorFamily):
             "width": self.width,
             "steps": self.steps,
             "band": self.band,
+            "conserve": self.conserve,
             "centre": self.centre,
             "spread": self.spread,
             "pace": self.pace,
@@ -297,6 +300,8 @@ class UNet(OperatorFamily):
             x = norm_gelu(torch.cat(merged, 2).flatten(1, 2), f"up{level}.norm")
         x = conv3(norm_gelu(conv3(x, "out1"), "out.norm"), "out2")
         rate = conv(x, "adapter_out").unflatten(1, (e, self.channels))
+        if self.conserve:
+            rate = rate - rate.mean(tuple(range(3, rate.ndim)), keepdim=True)
         return rate * of(self.pace) if self.pace else rate
 
     def _pad(self, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 
 from opsplit._files import read_json, write_json
 from opsplit.config import ModelConfig, TrainConfig
@@ -108,10 +108,12 @@ def _run(
     quiet: bool,
 ) -> None:
     model = Disco(model_config, config.seed)
-    if config.encoder_from is not None:
-        _borrow_encoder(model, config.encoder_from)
     if config.recipe == "codebook":
         _begin_codebook(model, source)
+    if config.encoder_from is not None:
+        _borrow(model.encoder, config.encoder_from, "encoder")
+    if config.start_from is not None:
+        _borrow(model, config.start_from)
     shared = [] if model.decoder.shared is None else [model.decoder.shared]
     others = [p for p in model.decoder.parameters() if p is not model.decoder.shared]
     groups = [
@@ -215,15 +217,20 @@ def _begin_codebook(model: Disco, source: Source) -> None:
         model.codebook.data[:, i] = values.float() / values.abs().max().clamp_min(1e-30)
 
 
-def _borrow_encoder(model: Disco, name: str) -> None:
-    """Begin with a trained encoder: what a code means is the same for every operator family."""
+def _borrow(into: nn.Module, name: str, part: str = "") -> None:
+    """Begin with trained weights: a whole model's, or those of a part such as its encoder.
+
+    What a code means is the same for every operator family, so an encoder serves another family.
+    """
     from opsplit.model import load_model
 
+    disco = load_model(name).disco
     try:
-        model.encoder.load_state_dict(load_model(name).disco.encoder.state_dict())
+        into.load_state_dict((disco.get_submodule(part)).state_dict())
     except RuntimeError:
         raise OpsplitError(
-            f"The encoder of {name} has other sizes than the one to train; use the same preset."
+            f"The {part or 'model'} of {name} has other sizes than the one to train; "
+            "use the same preset."
         ) from None
 
 

@@ -112,12 +112,34 @@ class FreshSource:
         fields = self.physics.solve(fields, coefficients, (draws[0] < share) * draws[1] * span)[
             :, 0
         ]
+        fields = _uneven(fields, share, self.physics.grid.ndim, generator)
         if self.physics.homogeneous:
             # Compositions also change amplitudes: a window is scaled to one, forecasts decay.
             dims = tuple(range(1, fields.ndim))
             deviation = fields.std(dims, correction=0, keepdim=True).clamp_min(1e-12)
             fields = fields / deviation * (0.05 * 22 ** draws[2]).reshape(deviation.shape)
         return fields
+
+
+def _uneven(fields: Tensor, share: float, ndim: int, generator: torch.Generator) -> Tensor:
+    """Some fields with their largest scales weakened at random.
+
+    In fields that were only left to themselves the largest scale is always the strongest.
+    """
+    axes = tuple(range(-ndim, 0))
+    spectrum = torch.fft.rfftn(fields, dim=axes)
+    modes = torch.zeros(())
+    for axis in axes:
+        n = fields.shape[axis]
+        k = torch.arange(n) if axis < -1 else torch.arange(n // 2 + 1)
+        k = torch.minimum(k, n - k)
+        modes = torch.maximum(modes, k.reshape(-1, *[1] * (-1 - axis)))
+    drawn = torch.rand(len(fields), 10, generator=generator, dtype=torch.float64)
+    factors = torch.where(drawn[:, :1] < share, drawn[:, 1:] ** 2, 1.0)
+    # The mean and all beyond the eighth mode stay as they are.
+    factors[:, 0] = 1.0
+    weights = torch.cat([factors, torch.ones(len(fields), 1)], 1)[:, modes.long().clamp(max=9)]
+    return torch.fft.irfftn(spectrum * weights[:, None], s=fields.shape[-ndim:], dim=axes)
 
 
 class StoredSource:

@@ -382,7 +382,6 @@ def noise(rows: list[Row], folder: Path) -> list[str]:
         "exact solver."
     )
     panel = {"lines": lines, "x": "noise (0 at the left edge)", "y": "NRMSE", "title": "noise"}
-    words += " These lines are older than the test that keeps fronts from being taken for noise."
     out = ["## Noise", words, "NRMSE:", table(["method", *titles], errors)]
     out += ["Mean absolute error of c / D:", table(["method", *titles], guesses)]
     right = [r for r in rows if "right_terms" in r]

@@ -345,3 +345,18 @@ def test_a_conserving_flow_keeps_the_mean_and_changes_nothing_else(ndim: int) ->
     after = keeping.flow(keeping.prepare(parameters, grid), u, 0.7)
     torch.testing.assert_close(after.mean(space), u.mean(space), rtol=0, atol=1e-12)
     assert float((after - u).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_a_homogeneous_flow_of_twice_the_state_is_twice_the_flow(ndim: int) -> None:
+    free, equal = family(ndim, 2), family(ndim, 2, homogeneous=True)
+    parameters, grid = weights(free, 3), Grid(SHAPES[ndim], (1.0,) * ndim)
+    u = states(3, 2, free, SHAPES[ndim])
+    sizes = torch.tensor([1e-3, 40.0], dtype=u.dtype).reshape(1, 2, *[1] * (ndim + 1))
+    prepared = equal.prepare(parameters, grid)
+    one, scaled = equal.flow(prepared, u, 0.7), equal.flow(prepared, sizes * u, 0.7)
+    torch.testing.assert_close(scaled, sizes * one, rtol=1e-9, atol=0)
+    # On states of size one it is the network itself; nothing stays nothing.
+    unit = u / u.square().mean(tuple(range(2, u.ndim)), keepdim=True).sqrt()
+    torch.testing.assert_close(equal.rate(prepared, unit), free.rate(prepared, unit))
+    assert not equal.flow(prepared, 0 * u, 0.7).abs().max() > 1e-9

@@ -68,6 +68,8 @@ class UNet(OperatorFamily):
         centre: the usual mean of every channel, taken off before the network (not given: 0).
         spread: the usual deviation of every channel, divided by before the network (not given: 1).
         pace: how fast every channel usually changes, the unit of what comes out (not given: 1).
+        homogeneous: whether twice the state changes exactly twice as fast; the network then sees
+            states of one size, and its normalisation cannot hide how large they were.
     """
 
     name = "unet"
@@ -87,10 +89,12 @@ class UNet(OperatorFamily):
         centre: Sequence[float] = (),
         spread: Sequence[float] = (),
         pace: Sequence[float] = (),
+        homogeneous: bool = False,
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
+        self.homogeneous = homogeneous
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
@@ -114,6 +118,7 @@ class UNet(OperatorFamily):
             "centre": self.centre,
             "spread": self.spread,
             "pace": self.pace,
+            "homogeneous": self.homogeneous,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -273,6 +278,10 @@ class UNet(OperatorFamily):
         def of(values: list[float]) -> Tensor:
             return x.new_tensor(values).reshape(-1, *[1] * self.ndim)
 
+        size = None
+        if self.homogeneous:
+            size = x.square().mean(tuple(range(2, x.ndim)), keepdim=True).clamp_min(1e-24).sqrt()
+            x = x / size
         if self.centre:
             x = x - of(self.centre)
         if self.spread:
@@ -302,7 +311,9 @@ class UNet(OperatorFamily):
         rate = conv(x, "adapter_out").unflatten(1, (e, self.channels))
         if self.conserve:
             rate = rate - rate.mean(tuple(range(3, rate.ndim)), keepdim=True)
-        return rate * of(self.pace) if self.pace else rate
+        if self.pace:
+            rate = rate * of(self.pace)
+        return rate if size is None else rate * size
 
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""

@@ -14,6 +14,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import UNet
 from opsplit.operators.integrators import rk4
+from opsplit.operators.unet import STAGE_SHIFTS
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 UP = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -348,15 +349,59 @@ def test_a_conserving_flow_keeps_the_mean_and_changes_nothing_else(ndim: int) ->
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
-def test_a_homogeneous_flow_of_twice_the_state_is_twice_the_flow(ndim: int) -> None:
-    free, equal = family(ndim, 2), family(ndim, 2, homogeneous=True)
-    parameters, grid = weights(free, 3), Grid(SHAPES[ndim], (1.0,) * ndim)
+@pytest.mark.parametrize("degree", [1.0, 2.0, "learned"])
+def test_larger_states_change_faster_by_the_degree(ndim: int, degree: float | str) -> None:
+    free, scaling = family(ndim, 2), family(ndim, 2, degree=degree)
+    grid = Grid(SHAPES[ndim], (1.0,) * ndim)
     u = states(3, 2, free, SHAPES[ndim])
-    sizes = torch.tensor([1e-3, 40.0], dtype=u.dtype).reshape(1, 2, *[1] * (ndim + 1))
-    prepared = equal.prepare(parameters, grid)
-    one, scaled = equal.flow(prepared, u, 0.7), equal.flow(prepared, sizes * u, 0.7)
-    torch.testing.assert_close(scaled, sizes * one, rtol=1e-9, atol=0)
+    parameters, own = weights(free, 3), torch.tensor([1.0, 1.5, 2.0], dtype=u.dtype)
+    powers = own if degree == "learned" else torch.full_like(own, float(degree))
+    all_of_them = torch.cat([parameters, own[:, None]], 1) if degree == "learned" else parameters
+    prepared = scaling.prepare(all_of_them, grid)
+    per_state = (3, 1, *[1] * (ndim + 1))
+    for size in (1e-3, 40.0):
+        expected = scaling.rate(prepared, u) * (size**powers).reshape(per_state)
+        torch.testing.assert_close(scaling.rate(prepared, size * u), expected, rtol=1e-9, atol=0)
     # On states of size one it is the network itself; nothing stays nothing.
     unit = u / u.square().mean(tuple(range(2, u.ndim)), keepdim=True).sqrt()
-    torch.testing.assert_close(equal.rate(prepared, unit), free.rate(prepared, unit))
-    assert not equal.flow(prepared, 0 * u, 0.7).abs().max() > 1e-9
+    network = free.rate(free.prepare(parameters, grid), unit)
+    torch.testing.assert_close(scaling.rate(prepared, unit), network)
+    assert not scaling.flow(prepared, 0 * u, 0.7).abs().max() > 1e-5
+
+
+def test_a_flow_of_degree_one_is_homogeneous_too() -> None:
+    net = family(1, 2, degree=1.0, shifted=True)
+    prepared, u = (
+        net.prepare(weights(net, 3), Grid(SHAPES[1], (1.0,))),
+        states(3, 2, net, SHAPES[1]),
+    )
+    one, seven = net.flow(prepared, u, 0.7), net.flow(prepared, 7 * u, 0.7)
+    torch.testing.assert_close(seven, 7 * one, rtol=1e-9, atol=1e-12)
+
+
+def test_an_unknown_degree_is_refused() -> None:
+    with pytest.raises(OpsplitError, match="learned"):
+        family(1, 1, degree="two")
+
+
+@pytest.mark.parametrize("period", [2, 4, 8, 16])
+def test_shifts_of_the_stages_cancel_patterns_of_the_grid(period: int) -> None:
+    stage_weights = torch.tensor([1.0, 3.0, 3.0, 1.0]) / 8
+    angles = 2 * torch.pi * torch.tensor(STAGE_SHIFTS) / period
+    left = (stage_weights * torch.polar(torch.ones(4), angles)).sum().abs()
+    assert float(left) < 0.36
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_shifted_stages_change_a_flow_only_by_how_it_is_tied_to_its_grid(ndim: int) -> None:
+    shape = tuple(2 * n for n in SHAPES[ndim])
+    grid = Grid(shape, (1.0,) * ndim)
+    plain, shifted = family(ndim, 1), family(ndim, 1, shifted=True)
+    parameters = weights(plain, 2)
+    u = states(2, 3, plain, shape)
+    one, other = (f.flow(f.prepare(parameters, grid), u, 1e-3) for f in (plain, shifted))
+    assert 0 < float((one - other).norm()) < float((one - u).norm())
+    # A network on shifted grids is still one network: shifts of the grid's period change nothing.
+    axes = tuple(range(-ndim, 0))
+    moved = shifted.flow(shifted.prepare(parameters, grid), u.roll([16] * ndim, axes), 1e-3)
+    torch.testing.assert_close(moved, other.roll([16] * ndim, axes))

@@ -221,12 +221,18 @@ def _borrow(into: nn.Module, name: str, part: str = "") -> None:
     """Begin with trained weights: a whole model's, or those of a part such as its encoder.
 
     What a code means is the same for every operator family, so an encoder serves another family.
+    Operators that have gained parameters at their end keep their own start for these.
     """
     from opsplit.model import load_model
 
     disco = load_model(name).disco
+    weights = disco.get_submodule(part).state_dict()
+    for key, own in into.state_dict().items():
+        held = weights.get(key)
+        if key.startswith("decoder.") and held is not None and len(held) < len(own):
+            weights[key] = torch.cat([held, own[len(held) :]])
     try:
-        into.load_state_dict((disco.get_submodule(part)).state_dict())
+        into.load_state_dict(weights)
     except RuntimeError:
         raise OpsplitError(
             f"The {part or 'model'} of {name} has other sizes than the one to train; "

@@ -92,6 +92,7 @@ def pretrain(
         if preset != "paper":
             # A flow that leaves the upper half of the modes alone stays stable in composition.
             operator.setdefault("band", 0.5)
+            operator.setdefault("shifted", True)
         if operator.pop("standardise", False) and data is not None:
             operator |= _standard(stored, scale)
     else:

@@ -410,6 +410,23 @@ def test_training_begins_with_borrowed_weights(
         loop._borrow(Disco(larger).get_submodule(part), str(folder), part)
 
 
+def test_operators_that_gained_parameters_borrow_all_others(
+    small_model: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = small_model("unet")
+    richer = replace(plain, operator=plain.operator | {"degree": "learned"})
+    donor, before, after = Disco(plain, 7), Disco(richer, 0), Disco(richer, 0)
+    monkeypatch.setattr("opsplit.model.load_model", lambda name: Model(donor, None, {}))  # type: ignore[arg-type]
+    loop._borrow(after, "donor")
+    codes = torch.randn(3, plain.encoder.code, generator=torch.Generator().manual_seed(1))
+    given, own, now = (d.decoder(codes) for d in (donor, before, after))
+    torch.testing.assert_close(now[:, :-1], given)
+    assert not torch.equal(own[:, :-1], given)
+    torch.testing.assert_close(now[:, -1].detach().mean(), torch.tensor(1.0), rtol=0, atol=0.1)
+    with pytest.raises(OpsplitError, match="other sizes"):
+        loop._borrow(Disco(small_model("spectral"), 0), "donor")
+
+
 def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
     disco = Disco(model, config.seed)
     average = {name: p.detach().clone() for name, p in disco.named_parameters()}

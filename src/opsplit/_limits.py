@@ -49,6 +49,7 @@ REAL = {
 }
 SWITCHES = {
     "constants", "absolute", "inverse", "quiet", "derivatives", "rescale", "head_bias", "bias",
+    "conserve", "shifted",
 }  # fmt: skip
 MONOMIALS = 4096
 POINTS = 2**30
@@ -72,6 +73,8 @@ def check_values(values: Any, what: str) -> None:
             check_number(value, f"{what}: {name}", *REAL[name])
         elif name in SWITCHES and type(value) is not bool:
             raise OpsplitError(f"{what}: {name} must be true or false, got {value!r:.60}.")
+        elif name == "power" and value not in (None, "learned"):
+            check_number(value, f"{what}: power", -8, 8)
         elif name in ("centre", "spread", "pace"):
             check_list(value, f"{what}: {name}", 1000)
             for x in value:

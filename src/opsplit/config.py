@@ -254,13 +254,13 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
     },
     # A network drifts where the equation conserves. What comes out of it is bounded: without a
     # unit of their own, large rates are out of its reach (docs/notes).
-    ("advection-diffusion", "unet"): {"conserve": True, "pace": [4.0], "degree": 1.0},
+    ("advection-diffusion", "unet"): {"conserve": True, "pace": [4.0], "power": 1.0},
     # Fronts and eddies live in the upper modes too.
     ("combined", "unet"): {
         "band": 1.0,
         "conserve": True,
         "standardise": True,
-        "degree": "learned",
+        "power": "learned",
     },
     ("navier-stokes", "unet"): {"band": 1.0, "conserve": True, "standardise": True},
     # One species is a tenth of the other, and a frame changes both by a hundredth.

@@ -349,14 +349,14 @@ def test_a_conserving_flow_keeps_the_mean_and_changes_nothing_else(ndim: int) ->
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
-@pytest.mark.parametrize("degree", [1.0, 2.0, "learned"])
-def test_larger_states_change_faster_by_the_degree(ndim: int, degree: float | str) -> None:
-    free, scaling = family(ndim, 2), family(ndim, 2, degree=degree)
+@pytest.mark.parametrize("power", [1.0, 2.0, "learned"])
+def test_larger_states_change_faster_by_the_power(ndim: int, power: float | str) -> None:
+    free, scaling = family(ndim, 2), family(ndim, 2, power=power)
     grid = Grid(SHAPES[ndim], (1.0,) * ndim)
     u = states(3, 2, free, SHAPES[ndim])
     parameters, own = weights(free, 3), torch.tensor([1.0, 1.5, 2.0], dtype=u.dtype)
-    powers = own if degree == "learned" else torch.full_like(own, float(degree))
-    all_of_them = torch.cat([parameters, own[:, None]], 1) if degree == "learned" else parameters
+    powers = own if power == "learned" else torch.full_like(own, float(power))
+    all_of_them = torch.cat([parameters, own[:, None]], 1) if power == "learned" else parameters
     prepared = scaling.prepare(all_of_them, grid)
     per_state = (3, 1, *[1] * (ndim + 1))
     for size in (1e-3, 40.0):
@@ -369,8 +369,8 @@ def test_larger_states_change_faster_by_the_degree(ndim: int, degree: float | st
     assert not scaling.flow(prepared, 0 * u, 0.7).abs().max() > 1e-5
 
 
-def test_a_flow_of_degree_one_is_homogeneous_too() -> None:
-    net = family(1, 2, degree=1.0, shifted=True)
+def test_a_flow_of_power_one_is_homogeneous_too() -> None:
+    net = family(1, 2, power=1.0, shifted=True)
     prepared, u = (
         net.prepare(weights(net, 3), Grid(SHAPES[1], (1.0,))),
         states(3, 2, net, SHAPES[1]),
@@ -379,9 +379,9 @@ def test_a_flow_of_degree_one_is_homogeneous_too() -> None:
     torch.testing.assert_close(seven, 7 * one, rtol=1e-9, atol=1e-12)
 
 
-def test_an_unknown_degree_is_refused() -> None:
+def test_an_unknown_power_is_refused() -> None:
     with pytest.raises(OpsplitError, match="learned"):
-        family(1, 1, degree="two")
+        family(1, 1, power="two")
 
 
 @pytest.mark.parametrize("period", [2, 4, 8, 16])

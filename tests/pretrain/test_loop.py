@@ -414,7 +414,7 @@ def test_operators_that_gained_parameters_borrow_all_others(
     small_model: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = small_model("unet")
-    richer = replace(plain, operator=plain.operator | {"degree": "learned"})
+    richer = replace(plain, operator=plain.operator | {"power": "learned"})
     donor, before, after = Disco(plain, 7), Disco(richer, 0), Disco(richer, 0)
     monkeypatch.setattr("opsplit.model.load_model", lambda name: Model(donor, None, {}))  # type: ignore[arg-type]
     loop._borrow(after, "donor")

@@ -71,8 +71,8 @@ class UNet(OperatorFamily):
         centre: the usual mean of every channel, taken off before the network (not given: 0).
         spread: the usual deviation of every channel, divided by before the network (not given: 1).
         pace: how fast every channel usually changes, the unit of what comes out (not given: 1).
-        degree: twice the state changes `2**degree` times as fast, exactly; "learned" gives every
-            operator a degree of its own. The network then only sees states of size one: its
+        power: twice the state changes `2**power` times as fast, exactly; "learned" gives every
+            operator a power of its own. The network then only sees states of size one: its
             normalisations hide how large they were. Not given: the network must find out.
         shifted: whether the four stages of an RK4 step see the field on shifted grids. A network
             that halves its grid errs in a pattern tied to it, which adds up from step to step;
@@ -96,20 +96,20 @@ class UNet(OperatorFamily):
         centre: Sequence[float] = (),
         spread: Sequence[float] = (),
         pace: Sequence[float] = (),
-        degree: float | Literal["learned"] | None = None,
+        power: float | Literal["learned"] | None = None,
         shifted: bool = False,
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
-        self.degree, self.shifted = degree, shifted
+        self.power, self.shifted = power, shifted
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
         if not 0 < band <= 1:
             raise OpsplitError(f"band is a share of the modes, above 0 and at most 1, got {band}.")
-        if isinstance(degree, str) and degree != "learned":
-            raise OpsplitError(f"degree is a number, or 'learned', got {degree!r}.")
+        if isinstance(power, str) and power != "learned":
+            raise OpsplitError(f"power is a number, or 'learned', got {power!r}.")
         self.boundary = tuple(boundary or ("periodic",) * ndim)
         self.periodic = [i - ndim for i, word in enumerate(self.boundary) if word == "periodic"]
         self.walls = any(word != "periodic" for word in self.boundary)
@@ -129,7 +129,7 @@ class UNet(OperatorFamily):
             "centre": self.centre,
             "spread": self.spread,
             "pace": self.pace,
-            "degree": self.degree,
+            "power": self.power,
             "shifted": self.shifted,
         }
 
@@ -172,8 +172,8 @@ class UNet(OperatorFamily):
         conv("out2", s, s, three)
         conv("adapter_out", self.channels, s, one)
         layers["adapter_out.bias"] = ((self.channels,), s)
-        if self.degree == "learned":
-            layers["degree"] = ((1,), 0)
+        if self.power == "learned":
+            layers["power"] = ((1,), 0)
         return layers
 
     def initialisation(self, generator: torch.Generator) -> Initialisation:
@@ -185,7 +185,7 @@ class UNet(OperatorFamily):
             if fan_in:
                 begin = size * (2 * torch.rand(n, generator=generator) - 1)
             else:
-                begin = torch.full((n,), float(name.endswith(("gain", "degree"))))
+                begin = torch.full((n,), float(name.endswith(("gain", "power"))))
             start.append(begin)
             scale.append(torch.full((n,), size if fan_in else 0.3))
             bound.append(torch.full((n,), 4 * size))
@@ -298,7 +298,7 @@ class UNet(OperatorFamily):
             return x.new_tensor(values).reshape(-1, *[1] * self.ndim)
 
         size = None
-        if self.degree is not None:
+        if self.power is not None:
             size = x.square().mean(tuple(range(2, x.ndim)), keepdim=True).clamp_min(1e-24).sqrt()
             x = x / size
         if self.centre:
@@ -334,8 +334,8 @@ class UNet(OperatorFamily):
             rate = rate * of(self.pace)
         if size is None:
             return rate
-        degree = w["degree"] if "degree" in w else size.new_full((1,), self.degree)  # type: ignore[arg-type]
-        return rate * size ** degree.reshape(-1, *[1] * (rate.ndim - 2))
+        power = w["power"] if "power" in w else size.new_full((1,), self.power)  # type: ignore[arg-type]
+        return rate * size ** power.reshape(-1, *[1] * (rate.ndim - 2))
 
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""

@@ -53,7 +53,8 @@ class TrainConfig:
     context: int = 16
     """Frames of a context."""
     durations: tuple[float, ...] = (1.0,)
-    """Lengths of a training flow, in frames; one is drawn per step."""
+    """Lengths of a training flow, in frames; one is drawn per step. Stored frames have nothing in
+    between: there, a share such as 0.5 is a frame divided at random into two flows."""
     warm_up_states: float = 0.0
     """Share of states that have gone through other dynamics before (see Physics.splits)."""
     split: str = "train"

@@ -104,7 +104,9 @@ class Disco(nn.Module):
 
     def _errors(self, codes: Tensor, batch: Batch, per_channel: bool) -> dict[str, Tensor]:
         scale = self.config.scale
-        predicted = self.family.flow(self.operators(codes), batch.state / scale, batch.duration)
+        operators, predicted = self.operators(codes), batch.state / scale
+        for share in batch.shares:
+            predicted = self.family.flow(operators, predicted, share * batch.duration)
         target = batch.target / scale
         error = relative_error(predicted, target).mean(1)
         loss = channel_error(predicted, target).mean(1) if per_channel else error

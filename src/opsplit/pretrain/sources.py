@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -29,12 +29,14 @@ class Batch:
     """Row in the codebook of each dynamics, or -1."""
     coefficients: dict[str, Tensor]
     """Physical coefficients of each dynamics."""
+    shares: tuple[float, ...] = (1.0,)
+    """The duration as a chain of flows: what each of them has of it."""
 
     def to(self, device: torch.device) -> Batch:
         context, state, target, environment = (
             x.to(device) for x in (self.context, self.state, self.target, self.environment)
         )
-        return Batch(context, state, target, self.duration, environment, self.coefficients)
+        return replace(self, context=context, state=state, target=target, environment=environment)
 
     def mechanisms(self) -> list[str]:
         """Which coefficients are active in each dynamics, such as `c` or `c+D`."""
@@ -174,13 +176,14 @@ class StoredSource:
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
         e, k, length = config.environments, config.states, config.context
-        strides = [round(d) for d in config.durations]
-        if any(abs(d - s) > 1e-9 or s < 1 for d, s in zip(config.durations, strides, strict=True)):
+        if any(d <= 0 or (d > 1 and abs(d - round(d)) > 1e-9) for d in config.durations):
             raise OpsplitError(
                 f"Stored frames are whole steps apart: durations {config.durations} must be "
-                "whole numbers of frames (for instance --durations 1)."
+                "whole numbers of frames, or shares of one (for instance --durations 0.5 1)."
             )
-        stride = round(_choose(config.durations, generator))
+        duration = _choose(config.durations, generator)
+        stride = max(1, round(duration))
+        shares = _divide(max(1, round(1 / duration)), generator)
         frames = len(self.data.times)
         span = max(length, stride) + (stride if config.recipe == "plain" else 0)
         if frames < span + 1:
@@ -218,7 +221,16 @@ class StoredSource:
             targets.append(self.data.data[others, now + stride])
         coefficients = {name: v[environment] for name, v in self.coefficients().items()}
         context, state, target = (torch.stack(x).float() for x in (contexts, states, targets))
-        return Batch(context, state, target, stride * self.data.dt, environment, coefficients)
+        return Batch(
+            context, state, target, stride * self.data.dt, environment, coefficients, shares
+        )
+
+
+def _divide(parts: int, generator: torch.Generator) -> tuple[float, ...]:
+    """One frame divided at random: splitting asks for flows of any length, data have frames."""
+    cuts = torch.rand(parts - 1, generator=generator, dtype=torch.float64).sort().values
+    edges = torch.cat([cuts.new_zeros(1), cuts, cuts.new_ones(1)])
+    return tuple(edges.diff().tolist())
 
 
 def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:

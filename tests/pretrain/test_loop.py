@@ -427,6 +427,21 @@ def test_operators_that_gained_parameters_borrow_all_others(
         loop._borrow(Disco(small_model("spectral"), 0), "donor")
 
 
+def test_a_divided_frame_is_trained_as_the_chain_of_its_flows(
+    small_model: Small, line: AdvectionDiffusion
+) -> None:
+    disco = Disco(small_model("unet"), 0)
+    batch = FreshSource(line).draw(QUICK, torch.Generator().manual_seed(0))
+    divided = replace(batch, shares=(0.3, 0.7))
+    codes = disco.encode(batch.context)
+    operators, u = disco.operators(codes), batch.state
+    for share in divided.shares:
+        u = disco.family.flow(operators, u, share * batch.duration)
+    expected = relative_error(u, batch.target).mean(1)
+    torch.testing.assert_close(disco(divided)["error"], expected)
+    assert not torch.equal(disco(batch)["error"], expected)
+
+
 def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
     disco = Disco(model, config.seed)
     average = {name: p.detach().clone() for name, p in disco.named_parameters()}

@@ -252,11 +252,24 @@ def test_too_few_stored_frames(recipe: Recipe, fewest: int) -> None:
     assert batch.context.shape[1] == 16
 
 
-@pytest.mark.parametrize("duration", [0.5, 0.0, 1.5])
-def test_fractional_durations_of_stored_frames(duration: float) -> None:
+@pytest.mark.parametrize("duration", [-0.5, 0.0, 1.5])
+def test_durations_between_stored_frames_are_refused(duration: float) -> None:
     source = StoredSource(numbered([0, 1], 30))
-    with pytest.raises(OpsplitError, match=r"whole numbers of frames .*--durations 1"):
+    with pytest.raises(OpsplitError, match=r"whole numbers of frames.*--durations 0.5 1"):
         source.draw(TrainConfig(durations=(1.0, duration)), torch.Generator())
+
+
+@given(parts=st.integers(1, 5), seed=st.integers(0, 2**20))
+def test_a_share_of_a_frame_is_a_chain_of_flows_to_the_next(parts: int, seed: int) -> None:
+    source = StoredSource(numbered([0, 1], 30))
+    config = TrainConfig(environments=2, states=3, durations=(1 / parts,))
+    batch = source.draw(config, torch.Generator().manual_seed(seed))
+    assert len(batch.shares) == parts
+    assert min(batch.shares) >= 0 and sum(batch.shares) == pytest.approx(1)
+    assert batch.duration == source.data.dt
+    whole = source.draw(replace(config, durations=(1.0,)), torch.Generator().manual_seed(seed))
+    assert whole.shares == (1.0,)
+    assert batch.to(torch.device("cpu")).shares == batch.shares
 
 
 def test_broken_trajectories_are_refused() -> None:

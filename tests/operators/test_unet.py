@@ -405,3 +405,26 @@ def test_shifted_stages_change_a_flow_only_by_how_it_is_tied_to_its_grid(ndim: i
     axes = tuple(range(-ndim, 0))
     moved = shifted.flow(shifted.prepare(parameters, grid), u.roll([16] * ndim, axes), 1e-3)
     torch.testing.assert_close(moved, other.roll([16] * ndim, axes))
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_a_calm_flow_raises_no_upper_mode_and_leaves_the_lower_ones(ndim: int) -> None:
+    free, calm = family(ndim, 2), family(ndim, 2, calm=0.5)
+    parameters, grid = 2 * weights(free, 3), Grid(SHAPES[ndim], (1.0,) * ndim)
+    u = states(3, 2, free, SHAPES[ndim])
+    axes = tuple(range(-ndim, 0))
+    loose, held = (f.flow(f.prepare(parameters, grid), u, 0.7) for f in (free, calm))
+    before, loosely, after = (torch.fft.fftn(x, dim=axes) for x in (u, loose, held))
+    shares = [torch.fft.fftfreq(n, dtype=u.dtype).abs() * 2 for n in SHAPES[ndim]]
+    upper = torch.stack(torch.meshgrid(*shares, indexing="ij")).amax(0) > 0.5
+    assert bool((after.abs() <= before.abs() * (1 + 1e-9))[..., upper].all())
+    assert bool((loosely.abs() > before.abs())[..., upper].any())
+    torch.testing.assert_close(after[..., ~upper], loosely[..., ~upper])
+    # What had not grown is as it was.
+    fine = loosely.abs() <= before.abs()
+    torch.testing.assert_close(after[fine], loosely[fine])
+
+
+def test_calm_needs_periodic_axes() -> None:
+    with pytest.raises(OpsplitError, match="periodic axes"):
+        family(2, 1, calm=0.5, boundary=("periodic", "zero"))

@@ -67,6 +67,8 @@ class UNet(OperatorFamily):
             flow is split into equal parts no longer than this.
         band: share of the modes of every periodic axis that a flow changes; the rest stay as
             they are. Scales that training fields do not hold would otherwise grow unnoticed.
+        calm: share of the modes beyond which a flow may turn and damp a mode, never raise it, as no
+            linear transport, diffusion or dispersion does; needs periodic axes. 1: no limit.
         conserve: whether a flow keeps the mean of every channel exactly.
         centre: the usual mean of every channel, taken off before the network (not given: 0).
         spread: the usual deviation of every channel, divided by before the network (not given: 1).
@@ -98,11 +100,12 @@ class UNet(OperatorFamily):
         pace: Sequence[float] = (),
         power: float | Literal["learned"] | None = None,
         shifted: bool = False,
+        calm: float = 1.0,
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
-        self.power, self.shifted = power, shifted
+        self.power, self.shifted, self.calm = power, shifted, calm
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
@@ -113,6 +116,11 @@ class UNet(OperatorFamily):
         self.boundary = tuple(boundary or ("periodic",) * ndim)
         self.periodic = [i - ndim for i, word in enumerate(self.boundary) if word == "periodic"]
         self.walls = any(word != "periodic" for word in self.boundary)
+        if not 0 <= calm <= 1 or (calm < 1 and self.walls):
+            raise OpsplitError(
+                f"calm is a share of the modes of periodic axes, from 0 to 1, got {calm} "
+                f"with boundaries {self.boundary}."
+            )
         self.layers = self._layers()
         self.n_parameters = sum(math.prod(shape) for shape, _ in self.layers.values())
 
@@ -131,6 +139,7 @@ class UNet(OperatorFamily):
             "pace": self.pace,
             "power": self.power,
             "shifted": self.shifted,
+            "calm": self.calm,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -245,7 +254,20 @@ class UNet(OperatorFamily):
             return rate.roll([-shift] * len(axes), axes)
 
         out = rk4(field, states, h, self._rk_steps(longest(duration)))
-        return self._within_band(u, out.transpose(0, 1))
+        out = self._within_band(u, out.transpose(0, 1))
+        return self._calmed(u, out) if self.calm < 1 else out
+
+    def _calmed(self, before: Tensor, after: Tensor) -> Tensor:
+        """The state after a flow, its upper modes no larger than before."""
+        space, axes = before.shape[-self.ndim :], tuple(range(-self.ndim, 0))
+        was, now = (torch.fft.rfftn(x, dim=axes) for x in (before, after))
+        share = before.new_zeros(())
+        for axis, n in zip(axes, space, strict=True):
+            k = torch.arange(now.shape[axis], device=before.device)
+            k = torch.minimum(k, n - k) / (n // 2)
+            share = torch.maximum(share, k.reshape(-1, *[1] * (-1 - axis)))
+        kept = (was.abs() / now.abs().clamp_min(1e-30)).clamp(max=1)
+        return torch.fft.irfftn(now * torch.where(share > self.calm, kept, 1.0), s=space, dim=axes)
 
     def _within_band(self, before: Tensor, after: Tensor) -> Tensor:
         """The change from one state to the next, in the band only."""

@@ -255,7 +255,12 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
     },
     # A network drifts where the equation conserves. What comes out of it is bounded: without a
     # unit of their own, large rates are out of its reach (docs/notes).
-    ("advection-diffusion", "unet"): {"conserve": True, "pace": [4.0], "power": 1.0},
+    ("advection-diffusion", "unet"): {
+        "conserve": True,
+        "pace": [4.0],
+        "power": 1.0,
+        "calm": 0.125,
+    },
     # Fronts and eddies live in the upper modes too.
     ("combined", "unet"): {
         "band": 1.0,

@@ -210,10 +210,15 @@ def finish(
 
 @torch.no_grad()
 def semigroup(disco: Disco, source: FreshSource | StoredSource, config: TrainConfig) -> float:
-    """How far two half steps are from one whole step, relative, on unseen states."""
+    """How far two half steps are from one whole step, relative, on unseen states.
+
+    The operators are those of the dictionary to be, as in `validate`.
+    """
     settings = replace(config, durations=(1.0,), environments=16, states=8)
     batch = source.draw(settings, torch.Generator().manual_seed(2**40 + 7))
-    operators = disco.operators(disco.encode(batch.context))
+    rows = config.recipe == "codebook" and config.polish > 0
+    codes = disco.codebook[batch.environment] if rows else disco.encode(batch.context)
+    operators = disco.operators(codes)
     u, h = batch.state / disco.config.scale, batch.duration
     whole = disco.family.flow(operators, u, h)
     halves = disco.family.flow(operators, disco.family.flow(operators, u, h / 2), h / 2)

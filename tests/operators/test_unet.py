@@ -428,3 +428,14 @@ def test_a_calm_flow_raises_no_upper_mode_and_leaves_the_lower_ones(ndim: int) -
 def test_calm_needs_periodic_axes() -> None:
     with pytest.raises(OpsplitError, match="periodic axes"):
         family(2, 1, calm=0.5, boundary=("periodic", "zero"))
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+@pytest.mark.parametrize("shifted", [True, False])
+def test_a_rate_is_the_beginning_of_a_flow(ndim: int, shifted: bool) -> None:
+    shape = tuple(2 * n for n in SHAPES[ndim])
+    net = family(ndim, 1, shifted=shifted, power=1.0, pace=[2.0])
+    prepared, u = net.prepare(weights(net, 2), Grid(shape, (1.0,) * ndim)), states(2, 3, net, shape)
+    begun = (net.flow(prepared, u, 1e-6) - u) / 1e-6
+    torch.testing.assert_close(net.rate(prepared, u), begun, rtol=1e-3, atol=1e-4)
+    assert net.rate_evaluations == (4 if shifted else 1)

@@ -84,6 +84,11 @@ class OperatorFamily(ABC):
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, for `config.json`."""
 
+    @property
+    def rate_evaluations(self) -> int:
+        """Evaluations of the network in one `rate`."""
+        return 1
+
     def evaluations(self, duration: float) -> int:
         """Right-hand-side evaluations of one flow of that duration."""
         return 1
@@ -126,7 +131,7 @@ def count_flops(family: OperatorFamily, prepared: Prepared) -> int:
     )
     with FlopCounterMode(display=False, custom_mapping=ffts) as counter, torch.no_grad():
         family.rate(one, state)
-    return counter.get_total_flops()
+    return counter.get_total_flops() // family.rate_evaluations
 
 
 def longest(duration: float | Tensor) -> float:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+RK4_WEIGHTS = (1 / 8, 3 / 8, 3 / 8, 1 / 8)
+"""What each of the four stages has in a step."""
+
 
 def rk4(f: Callable[[Tensor], Tensor], u: Tensor, duration: Tensor, steps: int) -> Tensor:
     """`steps` equal steps of Kutta's 3/8 rule, the fourth-order method of the paper's code."""

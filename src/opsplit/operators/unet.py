@@ -24,7 +24,7 @@ from opsplit.operators.family import (
     longest,
     per_operator,
 )
-from opsplit.operators.integrators import rk4
+from opsplit.operators.integrators import RK4_WEIGHTS, rk4
 
 CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 PADDING = {"periodic": "circular", "reflect": "reflect", "zero": "constant"}
@@ -243,17 +243,13 @@ class UNet(OperatorFamily):
         mask = self._wall_mask(prepared.grid, u) if self.walls else None
         states = u.transpose(0, 1)
         h = h.transpose(0, 1) if h.ndim else h
-        stages = cycle(STAGE_SHIFTS if self.shifted else (0,))
-
-        def field(x: Tensor) -> Tensor:
-            shift = next(stages)
-            by, axes = [shift] * len(self.periodic), self.periodic
-            if shift == 0:
-                return self._field(w, x, n_operators, mask)
-            rate = self._field(w, x.roll(by, axes), n_operators, mask)
-            return rate.roll([-shift] * len(axes), axes)
-
-        out = rk4(field, states, h, self._rk_steps(longest(duration)))
+        shifts = cycle(STAGE_SHIFTS if self.shifted else (0,))
+        out = rk4(
+            lambda x: self._shifted_field(w, x, n_operators, mask, next(shifts)),
+            states,
+            h,
+            self._rk_steps(longest(duration)),
+        )
         out = self._within_band(u, out.transpose(0, 1))
         return self._calmed(u, out) if self.calm < 1 else out
 
@@ -286,8 +282,30 @@ class UNet(OperatorFamily):
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
         mask = self._wall_mask(prepared.grid, u) if self.walls else None
-        rate = self._field(w, u.transpose(0, 1), u.shape[0], mask).transpose(0, 1)
+        x, e = u.transpose(0, 1), u.shape[0]
+        if self.shifted:
+            # What a short flow sees: a single grid shows the pattern that the stages cancel.
+            rate = torch.zeros_like(x)
+            for shift, weight in zip(STAGE_SHIFTS, RK4_WEIGHTS, strict=True):
+                rate += weight * self._shifted_field(w, x, e, mask, shift)
+        else:
+            rate = self._field(w, x, e, mask)
+        rate = rate.transpose(0, 1)
         return self._within_band(torch.zeros_like(rate), rate)
+
+    @property
+    def rate_evaluations(self) -> int:
+        return len(STAGE_SHIFTS) if self.shifted else 1
+
+    def _shifted_field(
+        self, w: dict[str, Tensor], x: Tensor, e: int, mask: Tensor | None, shift: int
+    ) -> Tensor:
+        """`f_theta` as seen from a grid that is `shift` points further along periodic axes."""
+        if shift == 0:
+            return self._field(w, x, e, mask)
+        by, axes = [shift] * len(self.periodic), self.periodic
+        rate = self._field(w, x.roll(by, axes), e, mask)
+        return rate.roll([-shift] * len(axes), axes)
 
     def _wall_mask(self, grid: Grid, u: Tensor) -> Tensor:
         """One on cells beside a wall, zero elsewhere."""

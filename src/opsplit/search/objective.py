@@ -202,13 +202,14 @@ class Objective:
         each = u.flatten(0, 1)
         n = len(self.dictionary)
         cost = max(p.family.workspace(self.grid, len(each)) for p in self.dictionary.parts)
+        count = max(p.family.rate_evaluations for p in self.dictionary.parts)
         chunk = max(1, int(self.memory_mb / 4 * 2**20 / (u.element_size() * cost)))
         out = []
         for begin in range(0, n, chunk):
             index = torch.arange(begin, min(begin + chunk, n), device=self.device)
             with torch.no_grad():
                 out.append(self.operators.rate(index, each.expand(len(index), *each.shape)))
-            self.evaluations += len(index) * len(each)
+            self.evaluations += len(index) * len(each) * count
         return torch.cat(out).unflatten(1, u.shape[:2])
 
     def _home(self, sets: Tensor, which: Tensor | None) -> Tensor:

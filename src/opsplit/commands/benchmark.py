@@ -48,7 +48,7 @@ class Benchmark(Common):
     readme: Path | None = None
     """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
-    """Folder for method.md and method.json."""
+    """Folder for method.md and method.json, and the same for every physics by itself."""
 
     def chosen(self) -> dict[str, list[str]]:
         """The columns to measure, by physics."""
@@ -112,6 +112,11 @@ class Benchmark(Common):
         write_json(self.out / "method.json", records)
         text = markdown(records, TITLE, command_line())
         write_text(self.out / "method.md", text)
+        for physics in dict.fromkeys(r["physics"] for r in records):
+            mine = [r for r in records if r["physics"] == physics]
+            write_json(self.out / f"{physics}.json", mine)
+            page = markdown(mine, f"{physics}: measured beside published", command_line())
+            write_text(self.out / f"{physics}.md", page)
         if self.readme is not None:
             write_text(self.readme, insert_summary(self.readme.read_text(), records))
         print(json.dumps(records) if self.json else text)

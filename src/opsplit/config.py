@@ -268,9 +268,15 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "standardise": True,
         "power": "learned",
     },
-    ("navier-stokes", "unet"): {"band": 1.0, "conserve": True, "standardise": True},
+    ("navier-stokes", "unet"): {
+        "band": 1.0,
+        "conserve": True,
+        "standardise": True,
+        "power": "learned",
+        "inverse": 4.0,
+    },
     # One species is a tenth of the other, and a frame changes both by a hundredth.
-    ("gray-scott", "unet"): {"standardise": True},
+    ("gray-scott", "unet"): {"standardise": True, "normalise": "coarse"},
 }
 """Arguments of an operator family where an equation wants other than the default."""
 

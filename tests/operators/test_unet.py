@@ -439,3 +439,51 @@ def test_a_rate_is_the_beginning_of_a_flow(ndim: int, shifted: bool) -> None:
     begun = (net.flow(prepared, u, 1e-6) - u) / 1e-6
     torch.testing.assert_close(net.rate(prepared, u), begun, rtol=1e-3, atol=1e-4)
     assert net.rate_evaluations == (4 if shifted else 1)
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_the_network_sees_the_gradient_of_the_inverse_laplacian(ndim: int) -> None:
+    family = UNet(1, ndim, max_step=0.1, inverse=3.0)
+    grid = Grid((16,) * ndim, (2 * torch.pi,) * ndim)
+    x = grid.axes()[0].reshape(-1, *[1] * (ndim - 1)).expand(grid.shape)
+    state = (5 + torch.sin(2 * x)).expand(1, 1, 1, *grid.shape)
+    slopes = family._inverse_gradient(state, grid)
+    # The inverse Laplacian of sin(2x) is -sin(2x) / 4; a mean has none.
+    torch.testing.assert_close(slopes[0, 0, 0], 3 * -torch.cos(2 * x) / 2)
+    for other in slopes[0, 0, 1:]:
+        torch.testing.assert_close(other, torch.zeros_like(other))
+
+
+def test_the_inverse_laplacian_matters_to_the_rate_and_needs_periodic_axes() -> None:
+    plain, seeing = UNet(1, 2, max_step=0.1), UNet(1, 2, max_step=0.1, inverse=3.0)
+    grid = Grid((16, 16), (1.0, 1.0))
+    generator = torch.Generator().manual_seed(0)
+    start = seeing.initialisation(generator).start
+    state = torch.randn(1, 2, 1, 16, 16, generator=generator)
+    with_it = seeing.rate(seeing.prepare(start[None], grid), state)
+    without = plain.rate(plain.prepare(start[None, : plain.n_parameters], grid), state)
+    assert not torch.allclose(with_it, without)
+    blind = start.clone()
+    blind[plain.n_parameters :] = 0
+    torch.testing.assert_close(seeing.rate(seeing.prepare(blind[None], grid), state), without)
+    with pytest.raises(OpsplitError, match="periodic"):
+        UNet(1, 1, max_step=0.1, boundary=("zero",), inverse=3.0)
+
+
+def test_without_norms_at_full_resolution_a_network_sees_how_large_a_state_is() -> None:
+    """What passes the finest level alone is scaled by norms, and seen as it is without them."""
+    grid = Grid((16,), (1.0,))
+    generator = torch.Generator().manual_seed(0)
+    state = torch.randn(1, 1, 1, 16, generator=generator)
+    answers = {}
+    for normalise in ("all", "coarse"):
+        family = UNet(1, 1, max_step=0.1, normalise=normalise)  # type: ignore[arg-type]
+        prepared = family.prepare(family.initialisation(generator).start[None], grid)
+        # No bias, nothing from the coarser levels: a plain chain of layers at full resolution.
+        for name in ("adapter_in.bias", "up0"):
+            prepared.tensors[name].zero_()
+        answers[normalise] = [family.rate(prepared, scale * state) for scale in (10.0, 30.0)]
+    torch.testing.assert_close(*answers["all"], rtol=1e-3, atol=1e-4)
+    assert float((answers["coarse"][0] - answers["coarse"][1]).abs().max()) > 0.01
+    with pytest.raises(OpsplitError, match="'all' or 'coarse'"):
+        UNet(1, 1, max_step=0.1, normalise="none")  # type: ignore[arg-type]

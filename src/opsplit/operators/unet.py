@@ -79,6 +79,10 @@ class UNet(OperatorFamily):
         shifted: whether the four stages of an RK4 step see the field on shifted grids. A network
             that halves its grid errs in a pattern tied to it, which adds up from step to step;
             over the four shifts the pattern all but cancels.
+        inverse: also show the network the gradient of the inverse Laplacian of every channel (the
+            velocity of a vorticity), times this usual wavenumber; needs periodic axes. 0: do not.
+        normalise: "all" for group norms at all resolutions, or "coarse" for all but the full one:
+            they hide how large a value is, which a reaction must know.
     """
 
     name = "unet"
@@ -101,11 +105,14 @@ class UNet(OperatorFamily):
         power: float | Literal["learned"] | None = None,
         shifted: bool = False,
         calm: float = 1.0,
+        inverse: float = 0.0,
+        normalise: Literal["all", "coarse"] = "all",
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
         self.power, self.shifted, self.calm = power, shifted, calm
+        self.inverse, self.normalise = inverse, normalise
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
@@ -121,6 +128,13 @@ class UNet(OperatorFamily):
                 f"calm is a share of the modes of periodic axes, from 0 to 1, got {calm} "
                 f"with boundaries {self.boundary}."
             )
+        if inverse < 0 or (inverse > 0 and self.walls):
+            raise OpsplitError(
+                f"inverse is a wavenumber on periodic axes, or 0, got {inverse} "
+                f"with boundaries {self.boundary}."
+            )
+        if normalise not in ("all", "coarse"):
+            raise OpsplitError(f"normalise is 'all' or 'coarse', got {normalise!r}.")
         self.layers = self._layers()
         self.n_parameters = sum(math.prod(shape) for shape, _ in self.layers.values())
 
@@ -140,6 +154,8 @@ class UNet(OperatorFamily):
             "power": self.power,
             "shifted": self.shifted,
             "calm": self.calm,
+            "inverse": self.inverse,
+            "normalise": self.normalise,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -183,6 +199,8 @@ class UNet(OperatorFamily):
         layers["adapter_out.bias"] = ((self.channels,), s)
         if self.power == "learned":
             layers["power"] = ((1,), 0)
+        if self.inverse:
+            conv("adapter_inverse", s, self.channels * d, one)
         return layers
 
     def initialisation(self, generator: torch.Generator) -> Initialisation:
@@ -240,12 +258,11 @@ class UNet(OperatorFamily):
         w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
         n_operators = u.shape[0]
         h = per_operator(duration, u)
-        mask = self._wall_mask(prepared.grid, u) if self.walls else None
         states = u.transpose(0, 1)
         h = h.transpose(0, 1) if h.ndim else h
         shifts = cycle(STAGE_SHIFTS if self.shifted else (0,))
         out = rk4(
-            lambda x: self._shifted_field(w, x, n_operators, mask, next(shifts)),
+            lambda x: self._shifted_field(w, x, n_operators, prepared.grid, next(shifts)),
             states,
             h,
             self._rk_steps(longest(duration)),
@@ -281,15 +298,14 @@ class UNet(OperatorFamily):
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         w = {name: t.flatten(0, 1) for name, t in prepared.tensors.items()}
-        mask = self._wall_mask(prepared.grid, u) if self.walls else None
-        x, e = u.transpose(0, 1), u.shape[0]
+        x, e, grid = u.transpose(0, 1), u.shape[0], prepared.grid
         if self.shifted:
             # What a short flow sees: a single grid shows the pattern that the stages cancel.
             rate = torch.zeros_like(x)
             for shift, weight in zip(STAGE_SHIFTS, RK4_WEIGHTS, strict=True):
-                rate += weight * self._shifted_field(w, x, e, mask, shift)
+                rate += weight * self._shifted_field(w, x, e, grid, shift)
         else:
-            rate = self._field(w, x, e, mask)
+            rate = self._field(w, x, e, grid)
         rate = rate.transpose(0, 1)
         return self._within_band(torch.zeros_like(rate), rate)
 
@@ -298,13 +314,13 @@ class UNet(OperatorFamily):
         return len(STAGE_SHIFTS) if self.shifted else 1
 
     def _shifted_field(
-        self, w: dict[str, Tensor], x: Tensor, e: int, mask: Tensor | None, shift: int
+        self, w: dict[str, Tensor], x: Tensor, e: int, grid: Grid, shift: int
     ) -> Tensor:
         """`f_theta` as seen from a grid that is `shift` points further along periodic axes."""
         if shift == 0:
-            return self._field(w, x, e, mask)
+            return self._field(w, x, e, grid)
         by, axes = [shift] * len(self.periodic), self.periodic
-        rate = self._field(w, x.roll(by, axes), e, mask)
+        rate = self._field(w, x.roll(by, axes), e, grid)
         return rate.roll([-shift] * len(axes), axes)
 
     def _wall_mask(self, grid: Grid, u: Tensor) -> Tensor:
@@ -316,8 +332,13 @@ class UNet(OperatorFamily):
                 mask.select(axis, -1).fill_(1)
         return mask
 
-    def _field(self, w: dict[str, Tensor], x: Tensor, e: int, mask: Tensor | None) -> Tensor:
+    def _field(self, w: dict[str, Tensor], x: Tensor, e: int, grid: Grid) -> Tensor:
         """`f_theta` on states `(K, E, channel, *space)`."""
+        if self.ndim > 1 and e > 1 and x.device.type == "cpu":
+            # The fields of one operator fill the cache: one after the other is a quarter faster.
+            each = [{name: t.unflatten(0, (e, -1))[i] for name, t in w.items()} for i in range(e)]
+            rates = [self._field(own, x[:, i : i + 1], 1, grid) for i, own in enumerate(each)]
+            return torch.cat(rates, 1)
         convolve = CONVOLUTION[self.ndim]
         k, space = x.shape[0], x.shape[3:]
 
@@ -330,24 +351,31 @@ class UNet(OperatorFamily):
         def depthwise(x: Tensor, weight: Tensor) -> Tensor:
             return convolve(self._pad(x), weight, groups=weight.shape[0])
 
+        def of(values: Sequence[float] | Tensor) -> Tensor:
+            return torch.as_tensor(values, dtype=x.dtype, device=x.device).reshape(
+                -1, *[1] * self.ndim
+            )
+
         def norm_gelu(x: Tensor, name: str) -> Tensor:
             gain, shift = w[f"{name}.gain"], w[f"{name}.shift"]
-            return F.gelu(F.group_norm(x, NORM_GROUPS * e, gain, shift))
-
-        def of(values: list[float]) -> Tensor:
-            return x.new_tensor(values).reshape(-1, *[1] * self.ndim)
+            if self.normalise == "all" or x.shape[2:] != space:
+                return F.gelu(F.group_norm(x, NORM_GROUPS * e, gain, shift))
+            return F.gelu(torch.addcmul(of(shift), x, of(gain)))
 
         size = None
         if self.power is not None:
             size = x.square().mean(tuple(range(2, x.ndim)), keepdim=True).clamp_min(1e-24).sqrt()
             x = x / size
+        velocity = self._inverse_gradient(x, grid) if self.inverse else None
         if self.centre:
             x = x - of(self.centre)
         if self.spread:
             x = x / of(self.spread)
-        if mask is not None:
-            x = torch.cat([x, mask.expand(k, e, 1, *space)], 2)
+        if self.walls:
+            x = torch.cat([x, self._wall_mask(grid, x).expand(k, e, 1, *space)], 2)
         x = conv(x.flatten(1, 2), "adapter_in")
+        if velocity is not None:
+            x = x + conv(velocity.flatten(1, 2), "adapter_inverse")
         x = conv3(conv3(x, "in1"), "in2")
         skips = [x]
         for level in range(LEVELS):
@@ -376,6 +404,18 @@ class UNet(OperatorFamily):
             return rate
         power = w["power"] if "power" in w else size.new_full((1,), self.power)  # type: ignore[arg-type]
         return rate * size ** power.reshape(-1, *[1] * (rate.ndim - 2))
+
+    def _inverse_gradient(self, x: Tensor, grid: Grid) -> Tensor:
+        """The gradient of the inverse Laplacian, an axis after the other as further channels."""
+        axes = tuple(range(-self.ndim, 0))
+        kappa = grid.wavenumbers(x.dtype, x.device)
+        square = sum(k.square() for k in kappa)
+        potential = torch.fft.rfftn(x, dim=axes) * torch.where(square > 0, -1 / square, 0)
+        slopes = [
+            torch.fft.irfftn(1j * self.inverse * k * potential, s=grid.shape, dim=axes)
+            for k in kappa
+        ]
+        return torch.cat(slopes, 2)
 
     def _pad(self, x: Tensor) -> Tensor:
         """One cell on both ends of every axis, by the boundary of that axis."""

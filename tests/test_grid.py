@@ -74,3 +74,16 @@ def test_one_boundary_word_stands_for_all_axes() -> None:
 def test_an_impossible_grid_is_refused_with_the_reason(arguments: tuple, sentence: str) -> None:
     with pytest.raises(OpsplitError, match=sentence):
         Grid(*arguments)
+
+
+@pytest.mark.parametrize("shape", [(8,), (9,), (8, 12), (4, 6, 8)])
+def test_a_mode_stands_as_high_as_its_highest_axis(shape: tuple[int, ...]) -> None:
+    grid = Grid(shape, tuple(3.0 + i for i in range(len(shape))))
+    shares = grid.mode_shares()
+    assert shares.shape == torch.fft.rfftn(torch.zeros(shape)).shape
+    slow = torch.stack(
+        torch.broadcast_tensors(
+            *(k.abs() * h / torch.pi for k, h in zip(grid.wavenumbers(), grid.spacing, strict=True))
+        )
+    )
+    torch.testing.assert_close(shares.double(), slow.amax(0))

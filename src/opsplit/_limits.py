@@ -43,6 +43,7 @@ REAL = {
     "dealias": (1e-6, 2.0),
     "band": (1e-6, 1.0),
     "calm": (0.0, 1.0),
+    "stream": (0.0, 1e6),
     "bump_wavenumber": (1e-30, 1e30),
     "wavenumber_scale": (1e-30, 1e30),
     "spacing": (1e-30, 1e30),

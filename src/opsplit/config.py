@@ -273,7 +273,7 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "conserve": True,
         "standardise": True,
         "power": "learned",
-        "inverse": 4.0,
+        "stream": 4.0,
     },
     # One species is a tenth of the other, and a frame changes both by a hundredth.
     ("gray-scott", "unet"): {"standardise": True, "normalise": "coarse"},

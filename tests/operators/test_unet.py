@@ -443,11 +443,11 @@ def test_a_rate_is_the_beginning_of_a_flow(ndim: int, shifted: bool) -> None:
 
 @pytest.mark.parametrize("ndim", [1, 2])
 def test_the_network_sees_the_gradient_of_the_inverse_laplacian(ndim: int) -> None:
-    family = UNet(1, ndim, max_step=0.1, inverse=3.0)
+    family = UNet(1, ndim, max_step=0.1, stream=3.0)
     grid = Grid((16,) * ndim, (2 * torch.pi,) * ndim)
     x = grid.axes()[0].reshape(-1, *[1] * (ndim - 1)).expand(grid.shape)
     state = (5 + torch.sin(2 * x)).expand(1, 1, 1, *grid.shape)
-    slopes = family._inverse_gradient(state, grid)
+    slopes = family._stream_gradient(state, grid)
     # The inverse Laplacian of sin(2x) is -sin(2x) / 4; a mean has none.
     torch.testing.assert_close(slopes[0, 0, 0], 3 * -torch.cos(2 * x) / 2)
     for other in slopes[0, 0, 1:]:
@@ -455,7 +455,7 @@ def test_the_network_sees_the_gradient_of_the_inverse_laplacian(ndim: int) -> No
 
 
 def test_the_inverse_laplacian_matters_to_the_rate_and_needs_periodic_axes() -> None:
-    plain, seeing = UNet(1, 2, max_step=0.1), UNet(1, 2, max_step=0.1, inverse=3.0)
+    plain, seeing = UNet(1, 2, max_step=0.1), UNet(1, 2, max_step=0.1, stream=3.0)
     grid = Grid((16, 16), (1.0, 1.0))
     generator = torch.Generator().manual_seed(0)
     start = seeing.initialisation(generator).start
@@ -467,7 +467,7 @@ def test_the_inverse_laplacian_matters_to_the_rate_and_needs_periodic_axes() -> 
     blind[plain.n_parameters :] = 0
     torch.testing.assert_close(seeing.rate(seeing.prepare(blind[None], grid), state), without)
     with pytest.raises(OpsplitError, match="periodic"):
-        UNet(1, 1, max_step=0.1, boundary=("zero",), inverse=3.0)
+        UNet(1, 1, max_step=0.1, boundary=("zero",), stream=3.0)
 
 
 def test_without_norms_at_full_resolution_a_network_sees_how_large_a_state_is() -> None:

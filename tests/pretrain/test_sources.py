@@ -110,9 +110,10 @@ def test_fresh_batches_come_from_their_seed(line: AdvectionDiffusion) -> None:
 def test_uneven_fields_differ_in_their_largest_scales_only(shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
     axes = tuple(range(-len(shape), 0))
+    grid = Grid(shape, (1.0,) * len(shape))
     fields = torch.randn(5, 2, *shape, generator=generator, dtype=torch.float64)
-    torch.testing.assert_close(_uneven(fields, 0.0, len(shape), generator), fields)
-    uneven = _uneven(fields, 1.0, len(shape), generator)
+    torch.testing.assert_close(_uneven(fields, 0.0, grid, generator), fields)
+    uneven = _uneven(fields, 1.0, grid, generator)
     factors = torch.fft.fftn(uneven, dim=axes) / torch.fft.fftn(fields, dim=axes)
     assert float(factors.imag.abs().max()) < 1e-9
     along = factors.real[(..., *[0] * (len(shape) - 1), slice(0, 16))]

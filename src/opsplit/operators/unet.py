@@ -79,8 +79,9 @@ class UNet(OperatorFamily):
         shifted: whether the four stages of an RK4 step see the field on shifted grids. A network
             that halves its grid errs in a pattern tied to it, which adds up from step to step;
             over the four shifts the pattern all but cancels.
-        inverse: also show the network the gradient of the inverse Laplacian of every channel (the
-            velocity of a vorticity), times this usual wavenumber; needs periodic axes. 0: do not.
+        stream: also show the network the gradient of the stream function of every channel (its
+            inverse Laplacian; the velocity of a vorticity), times this usual wavenumber; needs
+            periodic axes. 0: do not.
         normalise: "all" for group norms at all resolutions, or "coarse" for all but the full one:
             they hide how large a value is, which a reaction must know.
     """
@@ -105,14 +106,14 @@ class UNet(OperatorFamily):
         power: float | Literal["learned"] | None = None,
         shifted: bool = False,
         calm: float = 1.0,
-        inverse: float = 0.0,
+        stream: float = 0.0,
         normalise: Literal["all", "coarse"] = "all",
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
         self.power, self.shifted, self.calm = power, shifted, calm
-        self.inverse, self.normalise = inverse, normalise
+        self.stream, self.normalise = stream, normalise
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
@@ -128,9 +129,9 @@ class UNet(OperatorFamily):
                 f"calm is a share of the modes of periodic axes, from 0 to 1, got {calm} "
                 f"with boundaries {self.boundary}."
             )
-        if inverse < 0 or (inverse > 0 and self.walls):
+        if stream < 0 or (stream > 0 and self.walls):
             raise OpsplitError(
-                f"inverse is a wavenumber on periodic axes, or 0, got {inverse} "
+                f"stream is a wavenumber on periodic axes, or 0, got {stream} "
                 f"with boundaries {self.boundary}."
             )
         if normalise not in ("all", "coarse"):
@@ -154,7 +155,7 @@ class UNet(OperatorFamily):
             "power": self.power,
             "shifted": self.shifted,
             "calm": self.calm,
-            "inverse": self.inverse,
+            "stream": self.stream,
             "normalise": self.normalise,
         }
 
@@ -199,8 +200,8 @@ class UNet(OperatorFamily):
         layers["adapter_out.bias"] = ((self.channels,), s)
         if self.power == "learned":
             layers["power"] = ((1,), 0)
-        if self.inverse:
-            conv("adapter_inverse", s, self.channels * d, one)
+        if self.stream:
+            conv("adapter_stream", s, self.channels * d, one)
         return layers
 
     def initialisation(self, generator: torch.Generator) -> Initialisation:
@@ -268,19 +269,15 @@ class UNet(OperatorFamily):
             self._rk_steps(longest(duration)),
         )
         out = self._within_band(u, out.transpose(0, 1))
-        return self._calmed(u, out) if self.calm < 1 else out
+        return self._calmed(u, out, prepared.grid) if self.calm < 1 else out
 
-    def _calmed(self, before: Tensor, after: Tensor) -> Tensor:
+    def _calmed(self, before: Tensor, after: Tensor, grid: Grid) -> Tensor:
         """The state after a flow, its upper modes no larger than before."""
-        space, axes = before.shape[-self.ndim :], tuple(range(-self.ndim, 0))
+        axes = tuple(range(-self.ndim, 0))
         was, now = (torch.fft.rfftn(x, dim=axes) for x in (before, after))
-        share = before.new_zeros(())
-        for axis, n in zip(axes, space, strict=True):
-            k = torch.arange(now.shape[axis], device=before.device)
-            k = torch.minimum(k, n - k) / (n // 2)
-            share = torch.maximum(share, k.reshape(-1, *[1] * (-1 - axis)))
         kept = (was.abs() / now.abs().clamp_min(1e-30)).clamp(max=1)
-        return torch.fft.irfftn(now * torch.where(share > self.calm, kept, 1.0), s=space, dim=axes)
+        upper = grid.mode_shares(before.device) > self.calm
+        return torch.fft.irfftn(now * torch.where(upper, kept, 1.0), s=grid.shape, dim=axes)
 
     def _within_band(self, before: Tensor, after: Tensor) -> Tensor:
         """The change from one state to the next, in the band only."""
@@ -366,7 +363,7 @@ class UNet(OperatorFamily):
         if self.power is not None:
             size = x.square().mean(tuple(range(2, x.ndim)), keepdim=True).clamp_min(1e-24).sqrt()
             x = x / size
-        velocity = self._inverse_gradient(x, grid) if self.inverse else None
+        velocity = self._stream_gradient(x, grid) if self.stream else None
         if self.centre:
             x = x - of(self.centre)
         if self.spread:
@@ -375,7 +372,7 @@ class UNet(OperatorFamily):
             x = torch.cat([x, self._wall_mask(grid, x).expand(k, e, 1, *space)], 2)
         x = conv(x.flatten(1, 2), "adapter_in")
         if velocity is not None:
-            x = x + conv(velocity.flatten(1, 2), "adapter_inverse")
+            x = x + conv(velocity.flatten(1, 2), "adapter_stream")
         x = conv3(conv3(x, "in1"), "in2")
         skips = [x]
         for level in range(LEVELS):
@@ -405,14 +402,14 @@ class UNet(OperatorFamily):
         power = w["power"] if "power" in w else size.new_full((1,), self.power)  # type: ignore[arg-type]
         return rate * size ** power.reshape(-1, *[1] * (rate.ndim - 2))
 
-    def _inverse_gradient(self, x: Tensor, grid: Grid) -> Tensor:
+    def _stream_gradient(self, x: Tensor, grid: Grid) -> Tensor:
         """The gradient of the inverse Laplacian, an axis after the other as further channels."""
         axes = tuple(range(-self.ndim, 0))
         kappa = grid.wavenumbers(x.dtype, x.device)
         square = sum(k.square() for k in kappa)
         potential = torch.fft.rfftn(x, dim=axes) * torch.where(square > 0, -1 / square, 0)
         slopes = [
-            torch.fft.irfftn(1j * self.inverse * k * potential, s=grid.shape, dim=axes)
+            torch.fft.irfftn(1j * self.stream * k * potential, s=grid.shape, dim=axes)
             for k in kappa
         ]
         return torch.cat(slopes, 2)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from opsplit.config import TrainConfig
 from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
 from opsplit.physics import Physics
 from opsplit.trajectories import Trajectories
 
@@ -114,7 +115,7 @@ class FreshSource:
         fields = self.physics.solve(fields, coefficients, (draws[0] < share) * draws[1] * span)[
             :, 0
         ]
-        fields = _uneven(fields, share, self.physics.grid.ndim, generator)
+        fields = _uneven(fields, share, self.physics.grid, generator)
         if self.physics.homogeneous:
             # Compositions also change amplitudes: a window is scaled to one, forecasts decay.
             dims = tuple(range(1, fields.ndim))
@@ -123,25 +124,20 @@ class FreshSource:
         return fields
 
 
-def _uneven(fields: Tensor, share: float, ndim: int, generator: torch.Generator) -> Tensor:
+def _uneven(fields: Tensor, share: float, grid: Grid, generator: torch.Generator) -> Tensor:
     """Some fields with their largest scales weakened at random.
 
     In fields that were only left to themselves the largest scale is always the strongest.
     """
-    axes = tuple(range(-ndim, 0))
+    axes = tuple(range(-grid.ndim, 0))
     spectrum = torch.fft.rfftn(fields, dim=axes)
-    modes = torch.zeros(())
-    for axis in axes:
-        n = fields.shape[axis]
-        k = torch.arange(n) if axis < -1 else torch.arange(n // 2 + 1)
-        k = torch.minimum(k, n - k)
-        modes = torch.maximum(modes, k.reshape(-1, *[1] * (-1 - axis)))
+    modes = (grid.mode_shares() * max(grid.shape) / 2).round()
     drawn = torch.rand(len(fields), 10, generator=generator, dtype=torch.float64)
     factors = torch.where(drawn[:, :1] < share, drawn[:, 1:] ** 2, 1.0)
     # The mean and all beyond the eighth mode stay as they are.
     factors[:, 0] = 1.0
     weights = torch.cat([factors, torch.ones(len(fields), 1)], 1)[:, modes.long().clamp(max=9)]
-    return torch.fft.irfftn(spectrum * weights[:, None], s=fields.shape[-ndim:], dim=axes)
+    return torch.fft.irfftn(spectrum * weights[:, None], s=grid.shape, dim=axes)
 
 
 class StoredSource:
@@ -241,9 +237,7 @@ def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:
     """
     grid = trajectories.grid
     axes = tuple(range(-grid.ndim, 0))
-    high = torch.zeros(())
-    for k, h in zip(grid.wavenumbers(torch.float32), grid.spacing, strict=True):
-        high = torch.maximum(high, k.abs() * h / torch.pi)
+    high = grid.mode_shares()
     counts = []
     for one in trajectories.data:
         # Half a spectrum counts every mode but the first and last twice: no matter for a share.

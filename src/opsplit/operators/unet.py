@@ -406,7 +406,7 @@ class UNet(OperatorFamily):
         """The gradient of the inverse Laplacian, an axis after the other as further channels."""
         axes = tuple(range(-self.ndim, 0))
         kappa = grid.wavenumbers(x.dtype, x.device)
-        square = sum(k.square() for k in kappa)
+        square = torch.stack(torch.broadcast_tensors(*kappa)).square().sum(0)
         potential = torch.fft.rfftn(x, dim=axes) * torch.where(square > 0, -1 / square, 0)
         slopes = [
             torch.fft.irfftn(1j * self.stream * k * potential, s=grid.shape, dim=axes)

@@ -398,3 +398,16 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], senten
 
 def test_it_is_found_by_its_name() -> None:
     assert get_search("pursuit") == Pursuit()
+
+
+@pytest.mark.parametrize("most", [None, 2.0, 6.0])
+def test_strengths_go_as_far_as_the_family_says_if_not_told(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, most: float | None
+) -> None:
+    """Five times a slow advection explains the window; the bound lets it, or not."""
+    window = plant({"c": 0.5}, frames=6)
+    dictionary = mechanisms(c=[0.1])
+    for own in (3.0, 8.0):
+        monkeypatch.setattr(Linear, "max_strength", own)
+        found = Pursuit(max_strength=most).run(Objective(dictionary, *window)).pick
+        assert found.strengths[0] == pytest.approx(min(5.0, most or own), rel=1e-3)

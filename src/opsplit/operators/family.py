@@ -63,6 +63,8 @@ class OperatorFamily(ABC):
     """Whether operators mean something only at the spacing they were trained at."""
     points_multiple: int = 1
     """Every axis must hold a multiple of so many points."""
+    max_strength: float = 4.0
+    """Largest strength a search gives if not told; learned flows are trained on short ones."""
 
     @abstractmethod
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:

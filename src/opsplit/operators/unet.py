@@ -89,6 +89,8 @@ class UNet(OperatorFamily):
     name = "unet"
     grid_bound = True
     points_multiple = 2**LEVELS
+    # A longer flow is a chain of steps as they were trained, and errs less than a faster operator.
+    max_strength = 8.0
 
     def __init__(
         self,

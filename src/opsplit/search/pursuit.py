@@ -10,7 +10,7 @@ then composed with real flows, and their strengths refined on the error that lea
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -40,8 +40,8 @@ class Pursuit(Strategy):
         width: sets per length that are extended, chosen by algebra.
         survivors: sets per length that are scored with real flows (None: all).
         iterations: Levenberg-Marquardt steps on the survivors' strengths.
-        max_strength: largest strength; a strength is a longer flow, and learned flows are
-            trained on short ones.
+        max_strength: largest strength (None: the family's own); a strength is a longer flow, and
+            learned flows are trained on short ones.
         strides: transitions over so many frames count together with single steps; 0 is the
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
@@ -54,7 +54,7 @@ class Pursuit(Strategy):
     width: int = 32
     survivors: int | None = 6
     iterations: int = 2
-    max_strength: float = 4.0
+    max_strength: float | None = None
     strides: tuple[int, ...] = (1, 4, 0)
     screen_frames: int | None = None
     rerank: bool = field(default=True, kw_only=True)
@@ -67,7 +67,7 @@ class Pursuit(Strategy):
             raise OpsplitError(
                 f"Unknown refine={self.refine!r}; choose from none, strengths and codes."
             )
-        if not self.max_strength > 0:
+        if self.max_strength is not None and not self.max_strength > 0:
             raise OpsplitError(f"max_strength must be positive, got {self.max_strength}.")
         if not self.strides or min(self.strides) < 0:
             raise OpsplitError(f"strides count frames (0: the window), got {self.strides}.")
@@ -75,6 +75,10 @@ class Pursuit(Strategy):
             raise OpsplitError(f"screen_frames must be at least 2, got {self.screen_frames}.")
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
+        if self.max_strength is None:
+            return replace(self, max_strength=self._most(objective)).explore(
+                objective, records, report
+            )
         observed = objective.windows.shape[1]
         frames = min(self.screen_frames or observed, observed)
         while not objective.scored_among(frames):
@@ -96,7 +100,11 @@ class Pursuit(Strategy):
 
     def finish(self, objective: Objective, records: list[Record]) -> None:
         if self.refine == "codes":
-            refine_codes(objective, records, self.max_strength)
+            refine_codes(objective, records, self._most(objective))
+
+    def _most(self, objective: Objective) -> float:
+        own = min(part.family.max_strength for part in objective.dictionary.parts)
+        return own if self.max_strength is None else self.max_strength
 
     def _explore_group(
         self,
@@ -148,7 +156,7 @@ class Pursuit(Strategy):
             pick = records[w].pick
             if pick is not None and self.refine != "none":
                 known = objective.dictionary.coefficients
-                found = screen.consensus(pick, known, self.max_strength)
+                found = screen.consensus(pick, known, self._most(objective))
                 records[w].identified, records[w].spread = found
 
     def _score(
@@ -207,7 +215,7 @@ class Pursuit(Strategy):
                 break
             for i in live.tolist():
                 step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
-                trial[i] = (strengths[i] + step).clamp(0, self.max_strength)
+                trial[i] = (strengths[i] + step).clamp(0, self._most(objective))
         # What counts are the strengths that explain all strides best, not the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None

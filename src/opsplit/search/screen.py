@@ -84,7 +84,7 @@ class Screen:
         """The most promising sets with one more operator."""
         held = kept.members[: settings.width]
         extend = self._fixed if settings.refine == "none" else self._free
-        s, gain = extend(held, settings.max_strength)
+        s, gain = extend(held, settings.max_strength or math.inf)
         gain.scatter_(1, held, -torch.inf)
         gain[:, self.bad] = -torch.inf
         if settings.survivors is None:

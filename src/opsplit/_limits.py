@@ -48,6 +48,8 @@ REAL = {
     "wavenumber_scale": (1e-30, 1e30),
     "spacing": (1e-30, 1e30),
     "output_scale": (-1e6, 1e6),
+    "prune": (0.0, 1e30),
+    "cut": (0.0, 1e30),
 }
 SWITCHES = {
     "constants", "absolute", "inverse", "quiet", "derivatives", "rescale", "head_bias", "bias",
@@ -77,10 +79,11 @@ def check_values(values: Any, what: str) -> None:
             raise OpsplitError(f"{what}: {name} must be true or false, got {value!r:.60}.")
         elif name == "power" and value not in (None, "learned"):
             check_number(value, f"{what}: power", -8, 8)
-        elif name in ("centre", "spread", "pace"):
+        elif name in ("centre", "spread", "pace", "mixing"):
             check_list(value, f"{what}: {name}", 1000)
             for x in value:
-                check_number(x, f"{what}: {name}", -1e30 if name == "centre" else 1e-30, 1e30)
+                least = -1e30 if name in ("centre", "mixing") else 1e-30
+                check_number(x, f"{what}: {name}", least, 1e30)
         elif name == "boundary" and value is not None:
             check_list(value, f"{what}: boundary", 3)
             if not set(map(str, value)) <= set(BOUNDARIES):
@@ -113,10 +116,15 @@ def check_family(family: str, settings: Mapping[str, Any], what: str) -> None:
         raise OpsplitError(f"{what}: {ndim} axes need as many boundaries.")
     filters = 1 + ndim * (settings.get("derivatives", True) + settings.get("inverse", False))
     factors = channels * filters
-    if math.comb(factors + settings.get("degree", 0), factors) > MONOMIALS:
-        raise OpsplitError(f"{what}: degree {settings['degree']} makes too many monomials.")
-    if settings.get("degree"):
-        for name, n in (("centre", channels), ("spread", factors)):
+    degree = settings.get("degree", 0)
+    monomials = math.comb(factors + degree, factors)
+    if monomials > MONOMIALS:
+        raise OpsplitError(f"{what}: degree {degree} makes too many monomials.")
+    if degree:
+        if not settings.get("constants", True):
+            monomials = math.comb(factors + degree - 1, degree)
+        sizes = {"centre": channels, "spread": factors, "mixing": monomials**2}
+        for name, n in sizes.items():
             if settings.get(name) and len(settings[name]) != n:
                 raise OpsplitError(f"{what}: {name} needs {n} numbers, got {len(settings[name])}.")
     if family == "unet" and settings.get("width", 8) > 512:

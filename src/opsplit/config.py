@@ -250,8 +250,10 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "wavenumber_scale": 10.0,
         "output_scale": 2.0,
         # Two thirds would take more than aliasing does (docs/notes).
-        "dealias": 0.85,
-        "steps": 5,
+        "dealias": 1.0,
+        "cut": 100.0,
+        "prune": 0.01,
+        "steps": 8,
     },
     # A network drifts where the equation conserves. What comes out of it is bounded: without a
     # unit of their own, large rates are out of its reach (docs/notes).

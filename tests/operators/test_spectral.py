@@ -519,3 +519,71 @@ def test_products_of_two_on_a_finer_grid_are_exact(seed: int) -> None:
     whole = torch.fft.rfftn(wide.square(), dim=(-2, -1))
     expected = torch.fft.irfftn(fit_modes(whole, fine.shape, coarse.shape), s=(12, 16))
     torch.testing.assert_close(net.rate(net.prepare(theta, coarse), u), expected)
+
+
+# Monomials: mixed, left out, cut
+
+
+def _euler(**options: object) -> tuple[Spectral, Grid]:
+    """Products of the vorticity, its gradient and that of the stream function."""
+    settings = {"degree": 2, "constants": False, "inverse": True, "dealias": 1.0} | options
+    return family(2, **settings), Grid((16, 16), (2 * math.pi, 2 * math.pi))
+
+
+def test_mixed_monomials_are_the_same_operator_with_other_weights() -> None:
+    plain, grid = _euler()
+    n = plain.products
+    generator = torch.Generator().manual_seed(3)
+    matrix = torch.randn(n, n, generator=generator, dtype=torch.float64)
+    mixed, _ = _euler(mixing=matrix.flatten().tolist())
+    weights = torch.randn(1, 1, n, 1, generator=generator, dtype=torch.float64)
+    rest = torch.zeros(1, plain.n_parameters - n, dtype=torch.float64)
+    u = torch.randn(1, 2, 1, 16, 16, generator=generator, dtype=torch.float64)
+    of_mixed = mixed.prepare(torch.cat([rest, weights.flatten(1)], 1), grid)
+    of_plain = plain.prepare(torch.cat([rest, (weights[0, :, :, 0] @ matrix)], 1), grid)
+    torch.testing.assert_close(mixed.rate(of_mixed, u), plain.rate(of_plain, u))
+
+
+@pytest.mark.parametrize("duration", [0.3, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)])
+def test_operators_without_products_flow_exactly_beside_others(duration: float | Tensor) -> None:
+    """Small weights are none; what is left acts as it does alone, in flows and in rates."""
+    pruned, grid = _euler(prune=0.05, max_step=0.1)
+    full, _ = _euler(max_step=0.1)
+    theta = parameters(full, 3, seed=1, size=0.3)
+    n = full.products
+    theta[:, -n:] = 0.01
+    theta[1, -n:] = 0.0
+    theta[1, -n + 3] = 0.4
+    exact = theta.clone()
+    exact[[0, 2], -n:] = 0.0
+    u = torch.randn(
+        3, 2, 1, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    expected = full.flow(full.prepare(exact, grid), u, duration)
+    torch.testing.assert_close(pruned.flow(pruned.prepare(theta, grid), u, duration), expected)
+    rate = full.rate(full.prepare(exact, grid), u)
+    torch.testing.assert_close(pruned.rate(pruned.prepare(theta, grid), u), rate)
+
+
+def test_weights_are_not_left_out_while_they_are_trained() -> None:
+    """From zero, where training starts, they could not grow."""
+    net, grid = _euler(prune=1.0)
+    theta = torch.zeros(1, net.n_parameters, dtype=torch.float64, requires_grad=True)
+    u = torch.randn(
+        1, 1, 1, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    net.flow(net.prepare(theta, grid), u, 0.1).square().sum().backward()
+    assert theta.grad is not None and bool((theta.grad[:, -net.products :] != 0).any())
+
+
+def test_a_cut_damps_the_finest_modes_of_flows_with_products_and_no_others() -> None:
+    net, grid = _euler(prune=0.05, cut=50.0)
+    theta = torch.zeros(2, net.n_parameters, dtype=torch.float64)
+    # Of two velocities across the wave, which has none.
+    theta[0, -1] = 0.06
+    x = grid.axes()[0]
+    for mode, left in ((2, 1.0), (8, math.exp(-50.0 * 0.1))):
+        u = torch.cos(mode * x)[:, None].expand(16, 16)[None, None, None].expand(2, 1, 1, 16, 16)
+        after = net.flow(net.prepare(theta, grid), u.contiguous(), 0.1)
+        share = (after * u).sum((1, 2, 3, 4)) / (u * u).sum((1, 2, 3, 4))
+        torch.testing.assert_close(share, torch.tensor([left, 1.0], dtype=torch.float64))

@@ -28,6 +28,8 @@ from opsplit.operators.family import (
 
 ROUNDING = 1e-3
 """How far the corner of an absolute value is rounded, for a gradient everywhere."""
+CUT_ORDER = 36
+"""The power of a mode's share of the finest one with which a smooth cut damps it."""
 
 
 class Spectral(OperatorFamily):
@@ -65,6 +67,12 @@ class Spectral(OperatorFamily):
             this degree) of the channels and, if asked for, their derivatives and `inverse`.
         centre: the usual mean of every channel, taken off before (not given: 0).
         spread: the usual size of what the monomials multiply, divided by (not given: 1).
+        mixing: rows of a matrix that makes the monomials orthonormal over the usual fields; their
+            weights are those of what it makes of them, which can be learned one by one.
+        prune: weights of monomials smaller than this are none. An operator without any flows as
+            exactly and as cheaply as if it had no monomials.
+        cut: how fast flows with products damp the grid's finest mode, which the products would
+            fill up; a smooth cut (Hou and Li, 2007) that leaves the lower four fifths alone.
     """
 
     name = "spectral"
@@ -92,6 +100,9 @@ class Spectral(OperatorFamily):
         centre: Sequence[float] = (),
         spread: Sequence[float] = (),
         degree: int = 0,
+        mixing: Sequence[float] = (),
+        prune: float = 0.0,
+        cut: float = 0.0,
     ) -> None:
         self.channels, self.ndim, self.max_step = channels, ndim, max_step
         self.copies, self.shifts, self.layers = copies, shifts, layers
@@ -101,6 +112,7 @@ class Spectral(OperatorFamily):
         self.wavenumber_scale, self.spacing, self.quiet = wavenumber_scale, spacing, quiet
         self.output_scale, self.derivatives = output_scale, derivatives
         self.centre, self.spread, self.degree = list(centre), list(spread), degree
+        self.mixing, self.prune, self.cut = list(mixing), prune, cut
         if degree:
             # Without layers: what is multiplied is fixed, only its weights are generated.
             self.copies, self.layers = 0, 0
@@ -146,6 +158,9 @@ class Spectral(OperatorFamily):
             "centre",
             "spread",
             "degree",
+            "mixing",
+            "prune",
+            "cut",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -243,12 +258,28 @@ class Spectral(OperatorFamily):
                 differences = [1 - torch.exp(-turn) * (one + 0j) for turn in turns]
                 differences = [g / (self.spacing * self.wavenumber_scale) for g in differences]
             if self.degree:
-                tensors["weights"] = w["output"][..., 0]
+                tensors["weights"] = self._weights(w["output"][..., 0])
             else:
                 out = torch.stack([one + 0j, *(differences if self.derivatives else [])])
                 tensors["output"] = torch.einsum("ecpb,b...->ecp...", w["output"] + 0j, out) * keep
             tensors |= {name: t for name, t in w.items() if name.startswith("gate")}
+            if self.cut:
+                decline = self.cut * grid.mode_shares(device).to(dtype) ** CUT_ORDER
+                tensors["cut"] = decline.expand(len(parameters), 1, *decline.shape)
         return Prepared(tensors, grid)
+
+    def _weights(self, generated: Tensor) -> Tensor:
+        """Weights of the monomials, `(E, channel, monomial)`."""
+        if self._prunes(generated):
+            generated = generated * (generated.abs() >= self.prune)
+        if not self.mixing:
+            return generated
+        n = generated.shape[-1]
+        return generated @ generated.new_tensor(self.mixing).reshape(n, n)
+
+    def _prunes(self, weights: Tensor) -> bool:
+        """Small weights stay while they are trained, or they could never grow."""
+        return bool(self.prune) and self.degree > 0 and not weights.requires_grad
 
     def _bump_basis(self, size: Tensor) -> Tensor:
         """A constant and Gaussians in `log2(1 + |k|)`, `(1 + bumps, *modes)`."""
@@ -305,15 +336,23 @@ class Spectral(OperatorFamily):
             x = x / x.new_tensor(self.spread).reshape(-1, *[1] * self.ndim)
         return x
 
+    def monomials(self, x: Tensor, used: Tensor | None = None) -> Tensor:
+        """Products of factors `(E, K, factor, *space)`, those at the positions `used` or all."""
+        known = self._monomials()
+        terms = []
+        for chosen in known if used is None else [known[i] for i in used.tolist()]:
+            factors = [x[:, :, i] for i in chosen]
+            terms.append(math.prod(factors[1:], start=factors[0]) if chosen else 0 * x[:, :, 0] + 1)
+        return torch.stack(terms, 2)
+
     def _polynomial(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
         """All monomials with their weights, from spectrum to spectrum."""
         x = self.factors(prepared, spectrum)
-        terms = []
-        for chosen in self._monomials():
-            factors = [x[:, :, i] for i in chosen]
-            terms.append(math.prod(factors[1:], start=factors[0]) if chosen else 0 * x[:, :, 0] + 1)
-        weights = prepared.tensors["weights"]
-        total = torch.einsum("ecp,ekp...->ekc...", weights, torch.stack(terms, 2))
+        weights, used = prepared.tensors["weights"], None
+        if self._prunes(weights):
+            used = weights.ne(0).any(0).any(0).nonzero()[:, 0]
+            weights = weights[..., used]
+        total = torch.einsum("ecp,ekp...->ekc...", weights, self.monomials(x, used))
         made = torch.fft.rfftn(total, dim=tuple(range(-self.ndim, 0)))
         made = fit_modes(made, self._fine(prepared.grid), prepared.grid.shape)
         return made * self._dealias(prepared.grid, total.device)
@@ -327,12 +366,37 @@ class Spectral(OperatorFamily):
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
         axes = tuple(range(-self.ndim, 0))
-        space = prepared.grid.shape
         spectrum = torch.fft.rfftn(u, dim=axes)
-        symbol = prepared.tensors["symbol"].unsqueeze(1)
         h = per_operator(duration, u)
+        active = self._active(prepared)
+        if active is None:
+            spectrum = self._march(prepared, spectrum, h, duration)
+        else:
+            spectrum, before = (
+                torch.exp(prepared.tensors["symbol"][:, None] * h) * spectrum,
+                spectrum,
+            )
+            if len(active):
+                own = h if h.ndim == 0 else h[active]
+                spectrum[active] = self._march(prepared.take(active), before[active], own, duration)
+        return torch.fft.irfftn(spectrum, s=prepared.grid.shape, dim=axes)
+
+    def _active(self, prepared: Prepared) -> Tensor | None:
+        """Positions of the operators that have products (None: all of them)."""
         if not self.products:
-            return torch.fft.irfftn(torch.exp(symbol * h) * spectrum, s=space, dim=axes)
+            return torch.zeros(0, dtype=torch.long, device=prepared.device)
+        if not self.degree or not self._prunes(prepared.tensors["weights"]):
+            return None
+        found = prepared.tensors["weights"].ne(0).flatten(1).any(1).nonzero()[:, 0]
+        return None if len(found) == len(prepared) else found
+
+    def _march(
+        self, prepared: Prepared, spectrum: Tensor, h: Tensor, duration: float | Tensor
+    ) -> Tensor:
+        """Integrating-factor RK4 steps, from spectrum to spectrum."""
+        symbol = prepared.tensors["symbol"].unsqueeze(1)
+        if self.cut:
+            symbol = symbol - prepared.tensors["cut"].unsqueeze(1)
         steps = self._rk_steps(longest(duration))
         h = h / steps
         h2, h6 = h / 2, h / 6
@@ -349,14 +413,17 @@ class Spectral(OperatorFamily):
             k3 = products(half * spectrum + h2 * k2)
             k4 = products(full * spectrum + across * k3)
             spectrum = full * (spectrum + h6 * k1) + h6 * (2 * half * (k2 + k3) + k4)
-        return torch.fft.irfftn(spectrum, s=space, dim=axes)
+        return spectrum
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         axes = tuple(range(-self.ndim, 0))
         spectrum = torch.fft.rfftn(u, dim=axes)
         total = prepared.tensors["symbol"].unsqueeze(1) * spectrum
-        if self.products:
+        active = self._active(prepared)
+        if active is None:
             total = total + self._products(prepared, spectrum)
+        elif len(active):
+            total[active] += self._products(prepared.take(active), spectrum[active])
         return torch.fft.irfftn(total, s=prepared.grid.shape, dim=axes)
 
     def _products(self, prepared: Prepared, spectrum: Tensor) -> Tensor:

@@ -152,6 +152,12 @@ def _usual_sizes(operator: dict[str, Any], data: Trajectories, scale: float) -> 
     spectrum = torch.fft.rfftn(states, dim=tuple(range(-grid.ndim, 0)))
     factors = family.factors(prepared, spectrum)
     sizes["spread"] = factors.square().mean((0, 1, *range(3, states.ndim))).sqrt().tolist()
+    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
+    terms = family.monomials(family.factors(prepared, spectrum)).transpose(0, 2).flatten(1).double()
+    gram = terms @ terms.T / terms.shape[1]
+    # Orthonormal on these states; a hair of the identity for monomials that are nearly the same.
+    gram += 1e-9 * torch.eye(len(gram)).double() * gram.diagonal().mean()
+    sizes["mixing"] = torch.linalg.inv(torch.linalg.cholesky(gram)).flatten().tolist()
     return sizes
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from opsplit.benchmark import tasks
+from opsplit.benchmark.run import Cell, measure
+from opsplit.benchmark.tasks import COLUMNS
 from opsplit.commands.benchmark import Benchmark
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.physics import NavierStokes
+from opsplit.report.progress import Progress
 from opsplit.trajectories import Trajectories
 
 SMALL = NavierStokes(Grid((16, 16), (2 * math.pi,) * 2), fine=16)
@@ -55,3 +59,18 @@ def test_the_option_chooses_what_the_word_chooses(words: str) -> None:
 def test_the_benchmark_is_given_once() -> None:
     with pytest.raises(OpsplitError, match="Give the benchmark once: 'combined' or --physics"):
         Benchmark(names="combined", physics="gray-scott").chosen()
+
+
+def test_a_search_with_other_settings_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, bar = Cell("advection-diffusion", "A+D", "pursuit", "spectral", 1), Progress("", False)
+    first = measure(cell, 0, tmp_path, bar)
+    column = COLUMNS["advection-diffusion"]["A+D"]
+    other = replace(column, settings={"pursuit": {"max_parts": 1}})
+    monkeypatch.setitem(COLUMNS["advection-diffusion"], "A+D", other)
+    assert measure(cell, 0, tmp_path, bar, only_measured=True) is None
+    second = measure(cell, 0, tmp_path, bar)
+    assert first is not None and second is not None
+    assert second["fit_error"] > 10 * first["fit_error"]
+    assert len(list(tmp_path.glob("*.jsonl"))) == 2

@@ -119,6 +119,19 @@ def test_settings_that_make_no_sense_are_refused(
         replace(search, **changes)
 
 
+# The progress line
+
+
+@every
+def test_the_progress_line_shows_the_best_composition_so_far(
+    search: Strategy, observe: Observe, mixed: Build
+) -> None:
+    lines: list[str] = []
+    objective = Objective(mixed(0), *noisy(observe(0.5, 0.3), 0))
+    found = replace(search, rerank=False).run(objective, lambda share, words: lines.append(words))
+    assert lines[-1] == f"best {found.pick.fit_error:.4g}: {found.pick.label}"
+
+
 # Interruption
 
 

@@ -15,7 +15,7 @@ from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.physics import Physics
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.search import Composition, get_search
+from opsplit.search import Composition, Pursuit, Strategy, Uniform, get_search
 from opsplit.search.result import Cost
 from opsplit.trajectories import Trajectories
 
@@ -70,14 +70,14 @@ def splitting(
     settings: dict[str, Any] | None = None,
 ) -> Method:
     """A search over compositions, or the one operator the hypernetwork reads (`direct`)."""
-    name = "beam" if search == "direct" else search
 
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
         began = time.perf_counter()
         window = observed.data[0]
         chosen = model.read(window) if search == "direct" else dictionary
-        seeded: dict[str, Any] = {"seed": seed} if name == "uniform" else {}
-        strategy = replace(get_search(name), **(settings or {}), **seeded)
+        strategy = make_search(search, model, settings)
+        if isinstance(strategy, Uniform):
+            strategy = replace(strategy, seed=seed)
         splitter = OperatorSplitter(model, search=strategy, device=device)
         with no_warnings():
             splitter.fit(window, observed.dt, observed.grid.extent, chosen)
@@ -93,6 +93,14 @@ def splitting(
         )
 
     return run
+
+
+def make_search(name: str, model: Model, settings: dict[str, Any] | None = None) -> Strategy:
+    """The search of a method, with all its settings."""
+    strategy = replace(get_search("beam" if name == "direct" else name), **(settings or {}))
+    if isinstance(strategy, Pursuit) and strategy.max_strength is None:
+        strategy = replace(strategy, max_strength=model.disco.family.max_strength)
+    return strategy
 
 
 def make_method(

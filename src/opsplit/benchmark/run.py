@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from opsplit._files import origin, peak_memory_mb
-from opsplit.benchmark.methods import METHODS, make_method
+from opsplit.benchmark.methods import METHODS, make_method, make_search
 from opsplit.benchmark.tasks import COLUMNS, columns, test_window
 from opsplit.commands.common import fingerprint
 from opsplit.dictionary import OperatorDictionary
@@ -86,6 +87,9 @@ def measure(
         loaded = load_model(folder, cell.family)
         files = ("model.safetensors", "dictionary.safetensors", "dictionary.json")
         mark = fingerprint(*(folder / name for name in files))
+        if cell.method != "direct":
+            search = make_search(cell.method, loaded, column.settings.get(cell.method))
+            mark += "-" + hashlib.sha256(repr(search).encode()).hexdigest()[:8]
     dictionary = None if loaded is None else evenly(loaded.dictionary, column.operators)
     settings = column.settings.get(cell.method)
     run = make_method(cell.method, physics, loaded, dictionary, device, settings)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from opsplit.search.objective import Objective
 from opsplit.search.partial import best_scores, spread
-from opsplit.search.strategy import Record, Report, Strategy, Tried
+from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ class Beam(Strategy):
                 if settle(records[w], leader, size, longest, self.threshold):
                     continue
                 rows.append(order)
-            pick = records[0].pick
-            report(size / longest, f"best {pick.error:.4g}" if pick else "")
+            report(size / longest, best_so_far(objective, records[0].pick))
             if not rows:
                 break
             chosen = torch.cat(rows)

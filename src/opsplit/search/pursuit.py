@@ -21,7 +21,7 @@ from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
 from opsplit.search.objective import Objective
 from opsplit.search.screen import Screen, Sets
-from opsplit.search.strategy import Record, Report, Strategy, Tried
+from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
 
 LEAP = 0.5
 """A size is passed over if one more part leaves less than this share of what is unexplained."""
@@ -148,8 +148,7 @@ class Pursuit(Strategy):
                 del promising[w]
                 if not done:
                     promising[w] = ahead[w]
-            first = records[int(group[0])].pick
-            report(size / longest, f"best {first.error:.4g}" if first else "")
+            report(size / longest, best_so_far(objective, records[int(group[0])].pick))
             if not promising:
                 break
         for w, screen in screens.items():

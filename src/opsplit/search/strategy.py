@@ -207,6 +207,14 @@ def _deviation(finalists: list[Composition]) -> dict[str, float]:
     }
 
 
+def best_so_far(objective: Objective, best: Tried | None) -> str:
+    """The error and the parts of a composition, for the progress line."""
+    if best is None:
+        return ""
+    parts = Composition.of(objective.dictionary, best.operators, best.error, best.strengths).label
+    return f"best {best.error:.4g}: {parts}"
+
+
 def stop(records: list[Record], reason: str) -> None:
     """End the search of all windows that were not done; the best so far becomes the pick."""
     for record in records:

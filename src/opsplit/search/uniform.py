@@ -9,7 +9,7 @@ from torch import Tensor
 
 from opsplit.search.objective import Objective
 from opsplit.search.partial import best_scores
-from opsplit.search.strategy import Record, Report, Strategy, Tried
+from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Uniform(Strategy):
                     errors = self._score(objective, part, w, self.screen and not limited)
                     for operators, error in zip(part, errors, strict=True):
                         record.add(Tried(operators, error))
-            first = records[0].ranked()
-            report((done + 1) / len(rounds), f"best {first[0].error:.4g}" if first else "")
+            first = next(iter(records[0].ranked()), None)
+            report((done + 1) / len(rounds), best_so_far(objective, first))
         for record in records:
             ranked = record.ranked()
             record.pick = ranked[0] if ranked else None

@@ -83,8 +83,6 @@ COLUMNS: dict[str, dict[str, Column]] = {
         16,
         (0, 0),
         {"NS": (0.572, 0.209, 0.066)},
-        # Flows of these fields are dear, and six survivors found nothing that two had not.
-        settings={"pursuit": {"survivors": 2, "iterations": 1}},
     ),
 }
 

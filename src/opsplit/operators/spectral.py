@@ -270,12 +270,11 @@ class Spectral(OperatorFamily):
 
     def _weights(self, generated: Tensor) -> Tensor:
         """Weights of the monomials, `(E, channel, monomial)`."""
-        if self._prunes(generated):
-            generated = generated * (generated.abs() >= self.prune)
-        if not self.mixing:
-            return generated
-        n = generated.shape[-1]
-        return generated @ generated.new_tensor(self.mixing).reshape(n, n)
+        weights = generated
+        if self.mixing:
+            n = weights.shape[-1]
+            weights = weights @ weights.new_tensor(self.mixing).reshape(n, n)
+        return weights * (weights.abs() >= self.prune) if self._prunes(weights) else weights
 
     def _prunes(self, weights: Tensor) -> bool:
         """Small weights stay while they are trained, or they could never grow."""

@@ -50,6 +50,7 @@ REAL = {
     "output_scale": (-1e6, 1e6),
     "prune": (0.0, 1e30),
     "cut": (0.0, 1e30),
+    "max_strength": (1e-30, 1e30),
 }
 SWITCHES = {
     "constants", "absolute", "inverse", "quiet", "derivatives", "rescale", "head_bias", "bias",

@@ -262,6 +262,8 @@ OPERATORS: dict[tuple[str, str], dict[str, Any]] = {
         "pace": [4.0],
         "power": 1.0,
         "calm": 0.125,
+        # Four steps of c = 0.65 err less than three of c = 0.86 (docs/notes).
+        "max_strength": 8.0,
     },
     # Fronts and eddies live in the upper modes too.
     ("combined", "unet"): {

@@ -84,13 +84,13 @@ class UNet(OperatorFamily):
             periodic axes. 0: do not.
         normalise: "all" for group norms at all resolutions, or "coarse" for all but the full one:
             they hide how large a value is, which a reaction must know.
+        max_strength: largest strength a search gives if not told. A long flow is a chain of steps
+            as they were trained; where slow operators are the better ones, more is better.
     """
 
     name = "unet"
     grid_bound = True
     points_multiple = 2**LEVELS
-    # A longer flow is a chain of steps as they were trained, and errs less than a faster operator.
-    max_strength = 8.0
 
     def __init__(
         self,
@@ -110,12 +110,13 @@ class UNet(OperatorFamily):
         calm: float = 1.0,
         stream: float = 0.0,
         normalise: Literal["all", "coarse"] = "all",
+        max_strength: float = 4.0,
     ) -> None:
         self.channels, self.ndim, self.width = channels, ndim, width
         self.max_step, self.steps, self.band, self.conserve = max_step, steps, band, conserve
         self.centre, self.spread, self.pace = list(centre), list(spread), list(pace)
         self.power, self.shifted, self.calm = power, shifted, calm
-        self.stream, self.normalise = stream, normalise
+        self.stream, self.normalise, self.max_strength = stream, normalise, max_strength
         for name in ("centre", "spread", "pace"):
             if len(getattr(self, name)) not in (0, channels):
                 raise OpsplitError(f"{name} needs one number for each of {channels} channels.")
@@ -159,6 +160,7 @@ class UNet(OperatorFamily):
             "calm": self.calm,
             "stream": self.stream,
             "normalise": self.normalise,
+            "max_strength": self.max_strength,
         }
 
     def _layers(self) -> dict[str, tuple[tuple[int, ...], int]]:

@@ -13,7 +13,7 @@ from common import COLUMNS, RESULTS, Row, read_rows
 from robustness import PUBLISHED, TRUE
 
 from opsplit._files import write_json
-from opsplit.model import locate
+from opsplit.model import bundled, locate
 from opsplit.predict.calibration import Calibration
 from opsplit.report.figures import COLOURS, _figure
 
@@ -45,21 +45,27 @@ def run(args: argparse.Namespace) -> None:
 
 
 def coverage() -> list[str]:
-    """How often the bundled model's 90 % intervals hold."""
-    found = Calibration.load(locate("advection-diffusion", "spectral"))
-    if found is None:
-        return []
-    names = list(next(iter(found.coverage.values())))
-    head = ["column", *(f"{k}" for k in names)]
-    body = [[c, *(f"{row[k]:.1%}" for k in names)] for c, row in found.coverage.items()]
-    return [
+    """How often the 90 % intervals of the bundled models hold."""
+    text = [
         "## How sure",
-        f"Share of fresh test points (forecast) and of coefficients inside their 90 % intervals; "
-        f"factors from {found.n} validation trajectories, as many fresh ones to test.",
-        table(head, body),
-        f"Written by `{found.origin['command']}`, seed {found.origin['seed']}, commit "
-        f"{found.origin['commit']}, {found.origin['hardware']}.",
+        "Share of fresh test points (forecast) and of coefficients inside their 90 % intervals. "
+        "Factors come from validation trajectories of all columns of a model together, tests from "
+        "as many fresh ones.",
     ]
+    for name, families in bundled().items():
+        for family in families:
+            found = Calibration.load(locate(name, family))
+            if found is None:
+                continue
+            names = list(next(iter(found.coverage.values())))
+            body = [[c, *(f"{row[k]:.1%}" for k in names)] for c, row in found.coverage.items()]
+            text += [
+                f"{name}, {family}, {found.n} validation trajectories:",
+                table(["column", *names], body),
+                f"Written by `{found.origin['command']}`, seed {found.origin['seed']}, commit "
+                f"{found.origin['commit']}, {found.origin['hardware']}.",
+            ]
+    return text
 
 
 INTRODUCTION = """Written by `python benchmarks/search_study report` from the lines in

@@ -81,7 +81,8 @@ def check_values(values: Any, what: str) -> None:
         elif name == "power" and value not in (None, "learned"):
             check_number(value, f"{what}: power", -8, 8)
         elif name in ("centre", "spread", "pace", "mixing"):
-            check_list(value, f"{what}: {name}", 1000)
+            # A matrix over all monomials is as long as they are many, squared.
+            check_list(value, f"{what}: {name}", 1_000_000 if name == "mixing" else 1000)
             for x in value:
                 least = -1e30 if name in ("centre", "mixing") else 1e-30
                 check_number(x, f"{what}: {name}", least, 1e30)

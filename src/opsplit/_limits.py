@@ -54,7 +54,7 @@ REAL = {
 }
 SWITCHES = {
     "constants", "absolute", "inverse", "quiet", "derivatives", "rescale", "head_bias", "bias",
-    "conserve", "shifted",
+    "conserve", "shifted", "moments",
 }  # fmt: skip
 MONOMIALS = 4096
 POINTS = 2**30

@@ -34,6 +34,9 @@ class EncoderConfig:
     """Features in front of the decoder's last layer; it sets the size on disk."""
     head_bias: bool = False
     """Whether that layer has a bias, which all operators share."""
+    moments: bool = False
+    """Tell the encoder the mean and the size of a context, which it takes off: how fast a field
+    changes says how strong a nonlinear term is only to those who know how large the field is."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class TrainConfig:
     """Start with the encoder of this model (a bundled name or a directory)."""
     start_from: str | None = None
     """Start with all weights of this model (a bundled name or a directory)."""
+    encoder_only: bool = False
+    """Leave the operators of `start_from` as they are; the encoder learns to tell their codes."""
     learning_rate: float = 3e-4
     weight_decay: float = 1e-4
     warm_up: int = 1000
@@ -294,6 +299,8 @@ def preset_configs(
     changes = FAMILY_CHANGES.get((preset, family), {}) | (STORED_CHANGES if stored else {})
     if stored and preset == "cpu":
         changes |= PHYSICS_CHANGES.get((physics, family), {})
+    if stored and preset != "paper":
+        encoder = replace(encoder, moments=True)
     if physics in CODES:
         encoder = replace(encoder, code=CODES[physics], head_bias=True)
     return encoder, replace(train, **changes)

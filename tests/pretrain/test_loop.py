@@ -416,7 +416,7 @@ def test_operators_that_gained_parameters_borrow_all_others(
     plain = small_model("unet")
     richer = replace(plain, operator=plain.operator | {"power": "learned"})
     donor, before, after = Disco(plain, 7), Disco(richer, 0), Disco(richer, 0)
-    monkeypatch.setattr("opsplit.model.load_model", lambda name: Model(donor, None, {}))  # type: ignore[arg-type]
+    monkeypatch.setattr("opsplit.model.load_model", lambda name, family: Model(donor, None, {}))  # type: ignore[arg-type]
     loop._borrow(after, "donor")
     codes = torch.randn(3, plain.encoder.code, generator=torch.Generator().manual_seed(1))
     given, own, now = (d.decoder(codes) for d in (donor, before, after))

@@ -50,6 +50,8 @@ class Pretrain(Common):
     """Start with the encoder of this model: a bundled name or a model directory."""
     start_from: str | None = None
     """Start with all weights of this model, to train it on: a bundled name or a model directory."""
+    encoder_only: bool = False
+    """Train only the encoder, to tell the operators of --start-from, which stay as they are."""
     operators: int | None = None
     """Operators to extract at the end (default: the preset's)."""
     checkpoint_steps: int | None = None
@@ -78,6 +80,7 @@ class Pretrain(Common):
             "recipe": self.recipe,
             "encoder_from": self.encoder_from,
             "start_from": self.start_from,
+            "encoder_only": self.encoder_only or None,
             "durations": self.durations,
             "checkpoint_steps": self.checkpoint_steps,
         }

@@ -39,6 +39,7 @@ class Disco(nn.Module):
                 sizes.heads,
                 sizes.patch,
                 sizes.layer_scale,
+                sizes.moments,
             )
             self.decoder = Decoder(
                 sizes.code,
@@ -66,6 +67,7 @@ class Disco(nn.Module):
         momentum: float = 0.99,
         per_channel: bool = False,
         polish: bool | None = None,
+        only_read: bool = False,
     ) -> dict[str, Tensor]:
         """Losses of a batch: the one-step error per dynamics and the codebook's commitment.
 
@@ -74,9 +76,17 @@ class Disco(nn.Module):
             momentum: how slowly its rows follow the encoder.
             per_channel: weigh every channel by its own size in `loss`.
             polish: train the rows of the codebook themselves, and the encoder too if true.
+            only_read: no flows; `error` is how far the encoder is from the codes.
         """
         if polish is not None:
             return self._polish(batch, polish, per_channel)
+        if only_read:
+            gap = (self.encode(batch.context) - self.codebook[batch.environment]).square()
+            return {
+                "loss": gap.new_zeros(()),
+                "error": gap.mean(1).sqrt(),
+                "commitment": gap.mean(),
+            }
         codes = self.encode(batch.context)
         used = codes
         commitment = codes.new_zeros(())

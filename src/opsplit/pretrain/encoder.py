@@ -92,6 +92,7 @@ class Encoder(nn.Module):
 
     The context is standardised per sample and channel over time and space, cut into patches by
     three strided convolutions frame by frame, mixed by the blocks and averaged over all tokens.
+    With `moments` every token is told the mean and the deviation.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Encoder(nn.Module):
         heads: int = 4,
         patch: int = 8,
         layer_scale: float = 1e-6,
+        moments: bool = False,
     ) -> None:
         super().__init__()
         if patch < 4 or patch % 4:
@@ -120,6 +122,11 @@ class Encoder(nn.Module):
                 self.stem.append(nn.GELU())
         self.blocks = nn.ModuleList(Block(width, heads, ndim, layer_scale) for _ in range(blocks))
         self.head = nn.Linear(width, code)
+        self.moments = nn.Linear(2 * channels, width) if moments else None
+        if self.moments is not None:
+            # At first nothing, so that an encoder that was never told can go on from where it is.
+            nn.init.zeros_(self.moments.weight)
+            nn.init.zeros_(self.moments.bias)
 
     def forward(self, frames: Tensor) -> Tensor:
         dims = (1, *range(3, frames.ndim))
@@ -130,6 +137,10 @@ class Encoder(nn.Module):
         for layer in self.stem:
             x = layer(x)
         x = x.unflatten(0, (batch, time)).movedim(2, -1)
+        if self.moments is not None:
+            size = deviation.clamp_min(1e-7)
+            told = torch.cat([size.log(), (mean / size).asinh()], 2).flatten(1)
+            x = x + self.moments(told).unflatten(0, (batch, *[1] * (x.ndim - 2)))
         for block in self.blocks:
             x = block(x)
         code: Tensor = self.head(x.flatten(1, -2).mean(1))

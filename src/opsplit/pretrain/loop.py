@@ -113,7 +113,15 @@ def _run(
     if config.encoder_from is not None:
         _borrow(model.encoder, config.encoder_from, "encoder")
     if config.start_from is not None:
-        _borrow(model, config.start_from)
+        _borrow(model, config.start_from, family=model_config.family)
+    if config.encoder_only:
+        if not len(model.codebook) or config.start_from is None:
+            raise OpsplitError(
+                "An encoder alone learns to tell the codes of a trained codebook: "
+                "give --start-from a model of the codebook recipe."
+            )
+        model.decoder.requires_grad_(False)
+        model.codebook.requires_grad_(False)
     shared = [] if model.decoder.shared is None else [model.decoder.shared]
     others = [p for p in model.decoder.parameters() if p is not model.decoder.shared]
     groups = [
@@ -217,7 +225,7 @@ def _begin_codebook(model: Disco, source: Source) -> None:
         model.codebook.data[:, i] = values.float() / values.abs().max().clamp_min(1e-30)
 
 
-def _borrow(into: nn.Module, name: str, part: str = "") -> None:
+def _borrow(into: nn.Module, name: str, part: str = "", family: str | None = None) -> None:
     """Begin with trained weights: a whole model's, or those of a part such as its encoder.
 
     What a code means is the same for every operator family, so an encoder serves another family.
@@ -225,10 +233,12 @@ def _borrow(into: nn.Module, name: str, part: str = "") -> None:
     """
     from opsplit.model import load_model
 
-    disco = load_model(name).disco
+    disco = load_model(name, family).disco
     weights = disco.get_submodule(part).state_dict()
     for key, own in into.state_dict().items():
         held = weights.get(key)
+        if key.startswith(("moments.", "encoder.moments.")):
+            weights.setdefault(key, own)
         if key.startswith("decoder.") and held is not None and len(held) < len(own):
             weights[key] = torch.cat([held, own[len(held) :]])
     try:
@@ -251,7 +261,9 @@ def _losses(
     if config.recipe == "codebook":
         coin = torch.rand(len(batch.context), generator=generator)
         use = (coin < config.codebook_share).to(batch.context.device)
-    if config.recipe == "codebook" and done > 1 - config.polish:
+    if config.encoder_only:
+        out = model(batch, only_read=True)
+    elif config.recipe == "codebook" and done > 1 - config.polish:
         read = float(torch.rand((), generator=generator)) < config.polish_reads
         out = model(batch, per_channel=config.per_channel, polish=read)
     else:
@@ -294,16 +306,21 @@ def validate(
     model.load_state_dict(average, strict=False)
     settings = replace(config, durations=(1.0,), environments=32, states=8, warm_up_states=0.0)
     found: dict[str, list[float]] = {}
+    read: list[float] = []
     for index in range(2):
         generator = torch.Generator().manual_seed(2**40 + index)
         batch = source.draw(settings, generator).to(device)
         rows = config.recipe == "codebook" and config.polish > 0
         errors = model(batch, polish=False if rows else None)["error"].tolist()
+        if rows:
+            # Not in the mean: what direct prediction would score.
+            read += model(batch)["error"].tolist()
         for mechanism, error in zip(batch.mechanisms(), errors, strict=True):
             found.setdefault(f"validation {mechanism}", []).append(error)
     model.load_state_dict(current, strict=False)
     means = {name: sum(v) / len(v) for name, v in sorted(found.items())}
-    return {"validation": sum(means.values()) / len(means), **means}
+    out = {"validation": sum(means.values()) / len(means), **means}
+    return out | ({"validation read": sum(read) / len(read)} if read else {})
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:

@@ -14,7 +14,7 @@ from opsplit._files import origin, peak_memory_mb, read_json, write_json
 from opsplit.config import OPERATORS, EncoderConfig, ModelConfig, TrainConfig, preset_configs
 from opsplit.errors import OpsplitError
 from opsplit.io import load_trajectories
-from opsplit.model import Model
+from opsplit.model import Model, load_model
 from opsplit.operators import Spectral
 from opsplit.physics import PHYSICS, get_physics
 from opsplit.pretrain import checkpoint
@@ -22,7 +22,7 @@ from opsplit.pretrain.disco import Disco, relative_error
 from opsplit.pretrain.extract import extract, extract_codebook
 from opsplit.pretrain.loop import read_metrics, train
 from opsplit.pretrain.sources import FreshSource, StoredSource
-from opsplit.report.card import write_card
+from opsplit.report.card import thinned, write_card
 from opsplit.trajectories import Trajectories
 
 DICTIONARY_SEED = 42
@@ -207,11 +207,23 @@ def finish(
         "operators": len(dictionary),
         "peak_memory_mb": peak_memory_mb(),
         **origin(config.seed),
+        "curve": thinned(rows),
+        "before": _history(config.start_from, model.family),
     }
     Model(disco, dictionary, result).save(folder)
-    write_card(folder, model, config, result, rows)
+    write_card(folder, model, config, result)
     write_json(record, result)
     return result
+
+
+def _history(start: str | None, family: str) -> list[dict[str, Any]]:
+    """What was known of the trainings that a model started from, the first one first."""
+    if start is None:
+        return []
+    last = dict(load_model(start, family).metrics)
+    before: list[dict[str, Any]] = last.pop("before", [])
+    kept = ("command", "commit", "hardware", "steps", "minutes", "validation", "curve")
+    return [*before, {k: last[k] for k in kept if k in last}]
 
 
 @torch.no_grad()

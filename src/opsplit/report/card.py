@@ -15,20 +15,14 @@ def write_card(
     model: ModelConfig,
     config: TrainConfig,
     result: dict[str, Any],
-    curve: list[dict[str, float]],
 ) -> None:
     """Write `README.md` into a model directory, from the run's own records."""
     settings = "\n".join(f"- {k}: {v}" for k, v in asdict(config).items())
-    keep = max(1, len(curve) // 12)
-    shown = [*curve[:-1][::keep], curve[-1]]
-    names = [k for k in shown[-1] if k.startswith("validation")]
-    header = "| minutes | step | " + " | ".join(names) + " |"
-    lines = [
-        f"| {row['seconds'] / 60:.1f} | {int(row['step'])} | "
-        + " | ".join(f"{row.get(k, float('nan')):.5f}" for k in names)
-        + " |"
-        for row in shown
-    ]
+    earlier = "".join(
+        f"\n\nBefore that, `{one['command']}` at commit {one['commit']}:\n"
+        f"{one['steps']} steps in {one['minutes']:.1f} minutes.\n\n{_table(one.get('curve', []))}"
+        for one in reversed(result["before"])
+    )
     write_text(
         folder / "README.md",
         f"""# {model.physics}, {model.family} family
@@ -44,11 +38,10 @@ Made by `{result["command"]}` at commit {result["commit"]} on {result["hardware"
 
 ## Error against training time
 
-Relative error of one step on unseen fields (training distribution), averaged weights.
+Relative error of one step on unseen fields (training distribution), averaged weights; `read`, if
+there, with the operators that the encoder reads instead of those of the dictionary.
 
-{header}
-|{"---|" * (2 + len(names))}
-{chr(10).join(lines)}
+{_table(result["curve"])}{earlier}
 
 Two half steps differ from a whole step by {result["semigroup"]:.5f} (relative, mean).
 
@@ -57,3 +50,23 @@ Two half steps differ from a whole step by {result["semigroup"]:.5f} (relative, 
 {settings}
 """,
     )
+
+
+def thinned(curve: list[dict[str, float]]) -> list[dict[str, float]]:
+    """About twelve rows of a curve, the last one among them."""
+    keep = max(1, len(curve) // 12)
+    return [*curve[:-1][::keep], curve[-1]]
+
+
+def _table(curve: list[dict[str, float]]) -> str:
+    if not curve:
+        return ""
+    names = [k for k in curve[-1] if k.startswith("validation")]
+    lines = [
+        f"| {row['seconds'] / 60:.1f} | {int(row['step'])} | "
+        + " | ".join(f"{row.get(k, float('nan')):.5f}" for k in names)
+        + " |"
+        for row in curve
+    ]
+    header = "| minutes | step | " + " | ".join(names) + " |"
+    return "\n".join([header, "|" + "---|" * (2 + len(names)), *lines])

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from opsplit.benchmark import tasks
-from opsplit.benchmark.run import Cell, measure
+from opsplit.benchmark.run import Cell, measure, model_mark
 from opsplit.benchmark.tasks import COLUMNS
 from opsplit.commands.benchmark import Benchmark
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.model import Model
 from opsplit.physics import NavierStokes
 from opsplit.report.progress import Progress
 from opsplit.trajectories import Trajectories
@@ -74,3 +75,20 @@ def test_a_search_with_other_settings_is_measured_anew(
     assert first is not None and second is not None
     assert second["fit_error"] > 10 * first["fit_error"]
     assert len(list(tmp_path.glob("*.jsonl"))) == 2
+
+
+def test_rows_are_kept_by_what_a_method_uses_of_a_model(tiny_folder: Path) -> None:
+    def marks(model: Model) -> list[str]:
+        return [model_mark(tiny_folder, model, method) for method in ("direct", "beam", "pursuit")]
+
+    first = marks(Model.load(tiny_folder))
+    assert marks(Model.load(tiny_folder)) == first
+    other = Model.load(tiny_folder)
+    other.disco.encoder.head.weight.add_(1)
+    assert [a == b for a, b in zip(marks(other), first, strict=True)] == [False, True, True]
+    other = Model.load(tiny_folder)
+    next(other.disco.decoder.parameters()).add_(1)
+    assert not set(marks(other)) & set(first)
+    other = Model.load(tiny_folder)
+    other.config.operator["max_step"] *= 2
+    assert not set(marks(other)) & set(first)

@@ -14,11 +14,15 @@ from opsplit.pretrain.encoder import Encoder, RelativeBias
 SHAPES = {1: (32,), 2: (16, 8), 3: (8, 8, 16)}
 
 
-def reader(ndim: int = 1, channels: int = 1, patch: int = 8, code: int = 2) -> Encoder:
+def reader(
+    ndim: int = 1, channels: int = 1, patch: int = 8, code: int = 2, moments: bool = False
+) -> Encoder:
     """A small encoder whose every weight matters, in double precision."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        encoder = Encoder(channels, ndim, code, width=16, blocks=2, heads=2, patch=patch)
+        encoder = Encoder(
+            channels, ndim, code, width=16, blocks=2, heads=2, patch=patch, moments=moments
+        )
         for name, weight in encoder.named_parameters():
             if "scales" in name:
                 torch.nn.init.constant_(weight, 0.5)
@@ -56,6 +60,23 @@ def test_the_code_does_not_depend_on_unit_and_origin_of_the_field(
     torch.testing.assert_close(
         encoder(factor * context + shift), encoder(context), rtol=0, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_told_the_moments_an_encoder_begins_as_it_was_and_can_learn_unit_and_origin(
+    ndim: int,
+) -> None:
+    plain, told = reader(ndim, 2), reader(ndim, 2, moments=True)
+    told.load_state_dict(plain.state_dict(), strict=False)
+    context = frames(3, 4, 2, SHAPES[ndim])
+    torch.testing.assert_close(told(context), plain(context), rtol=0, atol=0)
+    assert told.moments is not None
+    torch.nn.init.normal_(told.moments.weight, generator=torch.Generator().manual_seed(0))
+    for other in (2 * context, context + 1):
+        assert float((told(other) - told(context)).abs().amin(0).max()) > 1e-3
+    # Every context is told its own, and fields that do not change at all are read too.
+    torch.testing.assert_close(told(context)[1:2], told(context[1:2]))
+    assert bool(torch.isfinite(told(torch.zeros_like(context))).all())
 
 
 def test_every_channel_has_a_unit_of_its_own() -> None:

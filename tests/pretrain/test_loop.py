@@ -492,6 +492,55 @@ def test_dictionary_is_what_the_recipe_learned(
     assert model.config.scale == pytest.approx(float(stored.data.std()))
 
 
+def test_an_encoder_trained_alone_leaves_the_operators_as_they_are(
+    line: AdvectionDiffusion, tmp_path: Path
+) -> None:
+    file = line.generate("train", 3, seed=0, frames=20).save(tmp_path / "stored.npz")
+    changes: dict[str, Any] = {"steps": 3, "environments": 2, "states": 2}
+
+    def made(name: str, **more: Any) -> Model:
+        folder = tmp_path / name
+        pretrain(
+            "mine", "spectral", "tiny", folder,
+            data=file, changes=changes | more, threads=1, quiet=True,
+        )  # fmt: skip
+        return Model.load(folder)
+
+    first = made("first", polish=1.0)
+    alone: dict[str, Any] = {"encoder_only": True, "polish": 1.0}
+    second = made("second", start_from=str(tmp_path / "first"), **alone)
+    old, new = first.disco.state_dict(), second.disco.state_dict()
+    changed = {name.split(".")[0] for name, t in old.items() if not torch.equal(t, new[name])}
+    assert changed == {"encoder"}
+    for name in ("dictionary.safetensors", "dictionary.json"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    # The card tells of both trainings.
+    (before,) = second.metrics["before"]
+    assert before["steps"] == first.metrics["steps"] and before["curve"] == first.metrics["curve"]
+    assert (tmp_path / "second" / "README.md").read_text().count("| minutes | step |") == 2
+    with pytest.raises(OpsplitError, match="give --start-from a model of the codebook recipe"):
+        made("third", **alone)
+
+
+def test_an_encoder_trained_alone_learns_to_tell_the_codes(
+    small_model: Small, line: AdvectionDiffusion
+) -> None:
+    stored = StoredSource(line.generate("train", 3, seed=0, frames=20))
+    disco = Disco(small_model("spectral", environments=stored.environments), 0)
+    batch = stored.draw(QUICK, torch.Generator().manual_seed(0))
+    out = disco(batch, only_read=True)
+    gap = disco.encode(batch.context) - disco.codebook[batch.environment]
+    torch.testing.assert_close(out["error"], gap.square().mean(1).sqrt())
+    torch.testing.assert_close(out["commitment"], gap.square().mean())
+    out["commitment"].backward()
+    before = float(out["commitment"].detach())
+    with torch.no_grad():
+        for weight in disco.encoder.parameters():
+            if weight.grad is not None:
+                weight -= 1e-3 * weight.grad
+    assert float(disco(batch, only_read=True)["commitment"].detach()) < before
+
+
 def test_trained_model_beats_persistence_on_unseen_transitions(tiny_model: Model) -> None:
     config = TrainConfig(environments=64, states=8)
     drawn = FreshSource(AdvectionDiffusion()).draw(config, torch.Generator().manual_seed(2**50))

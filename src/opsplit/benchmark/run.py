@@ -15,7 +15,6 @@ import torch
 from opsplit._files import origin, peak_memory_mb
 from opsplit.benchmark.methods import METHODS, make_method, make_search
 from opsplit.benchmark.tasks import COLUMNS, columns, test_window
-from opsplit.commands.common import fingerprint
 from opsplit.dictionary import OperatorDictionary
 from opsplit.model import Model, bundled, load_model, locate
 from opsplit.physics import get_physics
@@ -85,8 +84,7 @@ def measure(
     if cell.family is not None:
         folder = locate(model or cell.physics, None if model else cell.family)
         loaded = load_model(folder, cell.family)
-        files = ("model.safetensors", "dictionary.safetensors", "dictionary.json")
-        mark = fingerprint(*(folder / name for name in files))
+        mark = model_mark(folder, loaded, cell.method)
         if cell.method != "direct":
             search = make_search(cell.method, loaded, column.settings.get(cell.method))
             mark += "-" + hashlib.sha256(repr(search).encode()).hexdigest()[:8]
@@ -127,6 +125,19 @@ def measure(
                 stream.flush()
     rows = [kept[i] for i in range(cell.n) if i in kept]
     return _record(cell, rows, column.published.get(cell.method), loaded) if rows else None
+
+
+def model_mark(folder: Path, model: Model, method: str) -> str:
+    """What of a model decides a method's results: searches never ask the encoder."""
+    config, disco = model.config, model.disco
+    digest = hashlib.sha256(json.dumps([config.operator, config.scale, config.rescale]).encode())
+    for part in (disco.decoder, disco.encoder) if method == "direct" else (disco.decoder,):
+        for name, tensor in part.state_dict().items():
+            digest.update(name.encode() + tensor.numpy().tobytes())
+    if method != "direct":
+        for name in ("dictionary.safetensors", "dictionary.json"):
+            digest.update((folder / name).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def evenly(dictionary: OperatorDictionary, n: int | None) -> OperatorDictionary:

@@ -118,6 +118,9 @@ def pretrain(
         encoder=encoder,
         operator=operator,
     )
+    if config.encoder_only and config.start_from is not None:
+        # The operators are those that are there, whatever the settings of today would make.
+        model = replace(load_model(config.start_from, family).config, encoder=encoder)
     train(
         model, config, source, folder,
         device=device, processes=processes, threads=threads, logger=logger, quiet=quiet,

@@ -260,8 +260,9 @@ class Spectral(OperatorFamily):
             if self.degree:
                 tensors["weights"] = self._weights(w["output"][..., 0])
             else:
-                out = torch.stack([one + 0j, *(differences if self.derivatives else [])])
-                tensors["output"] = torch.einsum("ecpb,b...->ecp...", w["output"] + 0j, out) * keep
+                tensors["output"] = w["output"]
+                slopes = torch.stack([one + 0j, *(differences if self.derivatives else [])]) * keep
+                tensors["slopes"] = slopes.expand(len(parameters), *slopes.shape)
             tensors |= {name: t for name, t in w.items() if name.startswith("gate")}
             if self.cut:
                 decline = self.cut * grid.mode_shares(device).to(dtype) ** CUT_ORDER
@@ -449,9 +450,15 @@ class Spectral(OperatorFamily):
             first, second = gate.unflatten(3, space).tensor_split(2, dim=2)
             if self.absolute:
                 plain, bent = second.tensor_split(2, dim=2)
-                second = torch.cat([plain, torch.sqrt(bent.square() + ROUNDING**2)], 2)
+                rounding = bent.new_full((), ROUNDING**2)
+                second = torch.cat([plain, torch.addcmul(rounding, bent, bent).sqrt()], 2)
             x = first * second
-        return _mix(w["output"], torch.fft.rfftn(x, dim=axes))
+        # Summed up before they are transformed: products are many, derivatives few.
+        channels, slopes = w["output"].shape[1], w["output"].shape[3]
+        weights = w["output"].transpose(2, 3).flatten(1, 2).unsqueeze(1)
+        sums = (weights @ x.flatten(3)).unflatten(3, space).unflatten(2, (channels, slopes))
+        made: Tensor = (torch.fft.rfftn(sums, dim=axes) * w["slopes"][:, None, None]).sum(3)
+        return made
 
 
 def _mix(weights: Tensor, x: Tensor) -> Tensor:

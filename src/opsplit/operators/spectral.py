@@ -261,8 +261,8 @@ class Spectral(OperatorFamily):
                 tensors["weights"] = self._weights(w["output"][..., 0])
             else:
                 tensors["output"] = w["output"]
-                slopes = torch.stack([one + 0j, *(differences if self.derivatives else [])]) * keep
-                tensors["slopes"] = slopes.expand(len(parameters), *slopes.shape)
+                made = torch.stack([one + 0j, *(differences if self.derivatives else [])]) * keep
+                tensors["slopes"] = made.expand(len(parameters), *made.shape)
             tensors |= {name: t for name, t in w.items() if name.startswith("gate")}
             if self.cut:
                 decline = self.cut * grid.mode_shares(device).to(dtype) ** CUT_ORDER

@@ -11,7 +11,7 @@ import torch
 
 from opsplit.benchmark.tasks import columns
 from opsplit.commands.demo import example
-from opsplit.commands.figures import METHODS, point_errors
+from opsplit.commands.figures import METHODS, point_errors, write_page
 from opsplit.model import load_model
 from opsplit.report.figures import Rollout, frames_figure, line_figure
 from opsplit.report.metrics import nrmse_per_frame
@@ -25,6 +25,9 @@ def test_contour(cli: Callable[[str], str], tmp_path: Path) -> None:
     held = json.loads((tmp_path / "figures" / "contour.json").read_text())
     assert held["c"] == held["D"] == [0.01, 1.0]
     assert {"command", "seed", "commit", "hardware"} <= held.keys()
+    page = (tmp_path / "figures" / "index.md").read_text()
+    assert "![NRMSE over c and D by method](contour.png)" in page and held["command"] in page
+    assert "rollout" not in page
     again = point_errors(load_model("advection-diffusion", "spectral"), 1.0, 0.01, 1, seed=3)
     assert list(again) == list(METHODS)
     for name, error in again.items():
@@ -55,3 +58,15 @@ def test_rollout_pictures(physics: str, split: str, tmp_path: Path) -> None:
     else:
         frames_figure([rollout, rollout], path)
     assert path.read_bytes().startswith(PNG)
+
+
+def test_the_page_shows_every_rollout_with_its_numbers(tmp_path: Path) -> None:
+    origin = {"command": "opsplit figures", "seed": 0, "commit": "abc", "hardware": "two cores"}
+    one = {"coefficients": {"nu": 0.01}, "nrmse": {"direct": 0.25, "pursuit": 0.0125}}
+    held = {"columns": {"NS": [one, one], "A+D": [one]}} | origin
+    (tmp_path / "rollouts.json").write_text(json.dumps(held))
+    write_page(tmp_path)
+    page = (tmp_path / "index.md").read_text()
+    assert page.count("nu = 0.01. NRMSE: direct 0.25, pursuit 0.013.") == 3
+    assert "](rollout-NS.png)" in page and "](rollout-A+D.png)" in page
+    assert "contour" not in page and "`opsplit figures`, seed 0, commit abc" in page

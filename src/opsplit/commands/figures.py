@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from opsplit._files import origin, write_json
+from opsplit._files import origin, read_json, write_json, write_text
 from opsplit.commands.common import Common, model_files, once
 from opsplit.errors import OpsplitError
 
@@ -31,7 +31,7 @@ class Figures(Common):
     n: int = 2
     """Trajectories per point of the map."""
     out: Path | None = Path("docs/results/figures")
-    """Folder for contour.png, contour.json and rollout-COLUMN.png."""
+    """Folder for contour.png, rollout-COLUMN.png, their numbers, and a page with all of them."""
 
     def run(self) -> None:
         from opsplit.model import bundled, locate
@@ -47,6 +47,8 @@ class Figures(Common):
             pictures += self.contour()
         if self.only != "contour":
             pictures += self.rollouts()
+        assert self.out is not None
+        write_page(self.out)
         return {"pictures": [str(path) for path in pictures]}
 
     def words(self, r: dict[str, Any]) -> str:
@@ -87,6 +89,7 @@ class Figures(Common):
         from opsplit.model import bundled, load_model
         from opsplit.physics import PHYSICS
         from opsplit.report.figures import frames_figure, line_figure
+        from opsplit.report.metrics import nrmse
         from opsplit.report.progress import Progress
 
         assert self.out is not None
@@ -98,6 +101,7 @@ class Figures(Common):
             if physics in held and "composition" in PHYSICS[physics].splits[name]
         ]
         pictures = []
+        numbers: dict[str, list[dict[str, Any]]] = {}
         with Progress("rollouts", enabled=not self.json) as bar:
             for number, column in enumerate(chosen):
                 bar.update(number / len(chosen), column.split)
@@ -114,7 +118,59 @@ class Figures(Common):
                 else:
                     frames_figure(shown, path)
                 pictures.append(path)
+                numbers[column.split] = [
+                    {
+                        "coefficients": {
+                            k: float(v[0]) for k, v in one.observed.coefficients.items()
+                        },
+                        "nrmse": {
+                            name: float(nrmse(frames[None], one.truth[None]))
+                            for name, frames in one.predictions.items()
+                        },
+                    }
+                    for one in shown
+                ]
+        write_json(
+            self.out / "rollouts.json", {"columns": numbers} | origin(self.seed, self.device)
+        )
         return pictures
+
+
+def write_page(folder: Path) -> None:
+    """One page with every picture that is there, its numbers and the command that made it."""
+
+    def made(held: dict[str, Any]) -> str:
+        return (
+            f"Written by `{held['command']}`, seed {held['seed']}, commit {held['commit']}, "
+            f"{held['hardware']}."
+        )
+
+    lines = ["# Figures", ""]
+    lines += ["NRMSE is that of [The method, measured](../method.md).", ""]
+    contour, rollouts = folder / "contour.json", folder / "rollouts.json"
+    if contour.exists():
+        held = read_json(contour)
+        lines += [
+            "## Errors over speed and diffusivity", "",
+            "Advection-diffusion with the spectral model. Its dictionary holds speeds and "
+            "diffusivities up to 1, one at a time: direct prediction is good along the axes, where "
+            f"only one of the two matters. Mean over {held['n']} trajectories per point.",
+            "", "![NRMSE over c and D by method](contour.png)", "", made(held), "",
+        ]  # fmt: skip
+    if rollouts.exists():
+        held = read_json(rollouts)
+        lines += [
+            "## Forecasts of unseen compositions", "",
+            "Truth, forecast by pursuit and its error with shared colours, spectral models.",
+            made(held), "",
+        ]  # fmt: skip
+        for column, shown in held["columns"].items():
+            lines += [f"### {column}", "", f"![Forecast of {column}](rollout-{column}.png)", ""]
+            for one in shown:
+                true = ", ".join(f"{k} = {v:.3g}" for k, v in one["coefficients"].items())
+                errors = ", ".join(f"{k} {v:.2g}" for k, v in one["nrmse"].items())
+                lines += [f"{true}. NRMSE: {errors}.", ""]
+    write_text(folder / "index.md", "\n".join(lines).rstrip() + "\n")
 
 
 def point_errors(

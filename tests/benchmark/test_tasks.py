@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from opsplit.benchmark import tasks
-from opsplit.benchmark.run import Cell, measure, model_mark
+from opsplit.benchmark.run import Cell, _record, measure, model_mark
 from opsplit.benchmark.tasks import COLUMNS
 from opsplit.commands.benchmark import Benchmark
 from opsplit.errors import OpsplitError
@@ -92,3 +92,15 @@ def test_rows_are_kept_by_what_a_method_uses_of_a_model(tiny_folder: Path) -> No
     other = Model.load(tiny_folder)
     other.config.operator["max_step"] *= 2
     assert not set(marks(other)) & set(first)
+
+
+def test_a_forecast_that_blows_up_scores_one_and_is_counted() -> None:
+    row = {
+        "absolute_error": {}, "fit_error": None, "seconds": 1.0, "evaluations": 1,
+        "command": "", "seed": 0, "commit": "", "hardware": "",
+    }  # fmt: skip
+    errors = [0.5, math.nan, math.inf, 1e4, 2.0]
+    rows = [row | {"trajectory": i, "nrmse": e} for i, e in enumerate(errors)]
+    held = _record(Cell("combined", "gamma", "direct", "unet", 5), rows, None, None)
+    assert held["nrmse"] == pytest.approx((0.5 + 3 * 1 + 2) / 5)
+    assert (held["diverged"], held["largest"], held["median"]) == (3, 2.0, 1.0)

@@ -22,6 +22,8 @@ from opsplit.report.metrics import nrmse
 from opsplit.report.progress import Progress
 
 WITHOUT_MODEL = ("persistence", "least-squares")
+BLOWN_UP = 10.0
+"""NRMSE of a forecast that has blown up, although its numbers may still be finite."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ def _record(
     cell: Cell, rows: list[dict[str, Any]], published: float | None, model: Model | None
 ) -> dict[str, Any]:
     errors = torch.tensor([row["nrmse"] for row in rows], dtype=torch.float64)
-    diverged = int((~errors.isfinite()).sum())
     # A forecast that blows up is as good as none: forecasting zero scores one.
-    errors = errors.nan_to_num(1.0, posinf=1.0)
+    blown = ~(errors <= BLOWN_UP)
+    errors[blown] = 1.0
 
     def mean(values: list[float]) -> float | None:
         return sum(values) / len(values) if values else None
@@ -196,7 +198,7 @@ def _record(
         },
         "largest": float(errors.max()),
         "n": len(rows),
-        "diverged": diverged,
+        "diverged": int(blown.sum()),
         "errors": {
             str(row["trajectory"]): float(f"{e:.5g}")
             for row, e in zip(rows, errors.tolist(), strict=True)

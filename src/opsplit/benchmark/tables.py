@@ -33,8 +33,8 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
         f"# {title}",
         "",
         f"Written by `{command}`. NRMSE is `||u - v|| / ||u||` over all predicted frames, channels "
-        "and points of a trajectory (1 for a forecast that blows up, to infinity or tenfold), then the "
-        "mean over trajectories (± standard error); lower "
+        "and points of a trajectory (1 for a forecast that blows up, to infinity or tenfold), then "
+        "the mean over trajectories (± standard error); lower "
         "is better. 16 frames are observed; 34, 50, 32 and 16 frames are predicted in "
         "advection-diffusion, the combined equation, Gray-Scott and Navier-Stokes. Our Gray-Scott "
         "fields are a quarter of the paper's square at its spacing, our Navier-Stokes fields have "

@@ -510,7 +510,12 @@ def test_an_encoder_trained_alone_leaves_the_operators_as_they_are(
     alone: dict[str, Any] = {"encoder_only": True, "polish": 1.0}
     second = made("second", start_from=str(tmp_path / "first"), **alone)
     old, new = first.disco.state_dict(), second.disco.state_dict()
-    changed = {name.split(".")[0] for name, t in old.items() if not torch.equal(t, new[name])}
+    # To the last bit: results are kept by it, and a zero has a sign.
+    changed = {
+        name.split(".")[0]
+        for name, t in old.items()
+        if t.numpy().tobytes() != new[name].numpy().tobytes()
+    }
     assert changed == {"encoder"}
     for name in ("dictionary.safetensors", "dictionary.json"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()

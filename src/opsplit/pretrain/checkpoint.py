@@ -66,6 +66,6 @@ def averaged(model: nn.Module, average: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
-    """Exponential moving average of the weights."""
-    names = dict(model.named_parameters())
-    torch._foreach_lerp_(list(average.values()), [names[n] for n in average], 1 - decay)
+    """Exponential moving average of the weights that are trained."""
+    moving = {n: p for n, p in model.named_parameters() if n in average and p.requires_grad}
+    torch._foreach_lerp_([average[n] for n in moving], list(moving.values()), 1 - decay)

@@ -209,14 +209,14 @@ def _record(
         "seconds_per_trajectory": mean([row["seconds"] for row in rows]),
         "operator_evaluations": mean([float(row["evaluations"]) for row in rows]),
         "peak_memory_mb": max((r.get("peak_memory_mb") or 0 for r in rows), default=0) or None,
-        "training_minutes": _minutes(model.metrics) if model else None,
-        "training_command": model.metrics.get("command") if model else None,
+        "training_minutes": sum(run["minutes"] for run in _trainings(model)) or None,
+        "training_command": "; ".join(r["command"] for r in _trainings(model)) or None,
         **{k: rows[-1][k] for k in ("command", "seed", "commit", "hardware")},
     }
 
 
-def _minutes(metrics: dict[str, Any]) -> float | None:
-    """Minutes of training, those of the models that it began with included."""
-    runs = [*metrics.get("before", []), metrics]
-    known = [run["minutes"] for run in runs if run.get("minutes") is not None]
-    return sum(known) if known else None
+def _trainings(model: Model | None) -> list[dict[str, Any]]:
+    """Every training a model went through, the first one first."""
+    if model is None or "command" not in model.metrics:
+        return []
+    return [*model.metrics.get("before", []), model.metrics]

@@ -19,8 +19,9 @@ def write_card(
     """Write `README.md` into a model directory, from the run's own records."""
     settings = "\n".join(f"- {k}: {v}" for k, v in asdict(config).items())
     earlier = "".join(
-        f"\n\nBefore that, `{one['command']}` at commit {one['commit']}:\n"
-        f"{one['steps']} steps in {one['minutes']:.1f} minutes.\n\n{_table(one.get('curve', []))}"
+        f"\n\nBefore that, `{one['command']}` at commit {one.get('commit', 'unknown')}:\n"
+        f"{one.get('steps', 'unknown')} steps in {one['minutes']:.1f} minutes.\n\n"
+        f"{_table(one.get('curve', []))}"
         for one in reversed(result["before"])
     )
     write_text(

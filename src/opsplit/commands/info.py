@@ -88,12 +88,16 @@ class Info(Common):
 
 def _model(model: Any) -> dict[str, Any]:
     config = model.config
+    # The card has the curves; here the commands of earlier trainings will do.
+    training = {k: v for k, v in model.metrics.items() if k not in ("curve", "before")}
+    if model.metrics.get("before"):
+        training["trained before by"] = [run["command"] for run in model.metrics["before"]]
     return {
         "physics": config.physics, "family": config.family, "recipe": config.recipe,
         "preset": config.preset, "channels": list(config.channels), "dt": config.dt,
         "grid": config.grid, "parameters": sum(p.numel() for p in model.disco.parameters()),
         "operator parameters": model.disco.family.n_parameters,
-        "dictionary": repr(model.dictionary), "training": model.metrics,
+        "dictionary": repr(model.dictionary), "training": training,
     }  # fmt: skip
 
 

@@ -523,8 +523,14 @@ def test_an_encoder_trained_alone_leaves_the_operators_as_they_are(
     (before,) = second.metrics["before"]
     assert before["steps"] == first.metrics["steps"] and before["curve"] == first.metrics["curve"]
     assert (tmp_path / "second" / "README.md").read_text().count("| minutes | step |") == 2
-    with pytest.raises(OpsplitError, match="give --start-from a model of the codebook recipe"):
+    with pytest.raises(OpsplitError, match="--start-from a model of the codebook recipe"):
         made("third", **alone)
+    file = line.generate("train", 3, seed=1, frames=20).save(tmp_path / "stored.npz")
+    with pytest.raises(
+        OpsplitError, match=r"other dynamics than the 3 that .*first was trained on"
+    ):
+        made("third", start_from=str(tmp_path / "first"), **alone)
+    assert not (tmp_path / "third").exists()
 
 
 def test_an_encoder_trained_alone_learns_to_tell_the_codes(

@@ -115,11 +115,6 @@ def _run(
     if config.start_from is not None:
         _borrow(model, config.start_from, family=model_config.family)
     if config.encoder_only:
-        if not len(model.codebook) or config.start_from is None:
-            raise OpsplitError(
-                "An encoder alone learns to tell the codes of a trained codebook: "
-                "give --start-from a model of the codebook recipe."
-            )
         model.decoder.requires_grad_(False)
         model.codebook.requires_grad_(False)
     shared = [] if model.decoder.shared is None else [model.decoder.shared]

@@ -118,9 +118,9 @@ def pretrain(
         encoder=encoder,
         operator=operator,
     )
-    if config.encoder_only and config.start_from is not None:
+    if config.encoder_only:
         # The operators are those that are there, whatever the settings of today would make.
-        model = replace(load_model(config.start_from, family).config, encoder=encoder)
+        model = replace(_codes_to_tell(config, family, source), encoder=encoder)
     train(
         model, config, source, folder,
         device=device, processes=processes, threads=threads, logger=logger, quiet=quiet,
@@ -217,6 +217,25 @@ def finish(
     write_card(folder, model, config, result)
     write_json(record, result)
     return result
+
+
+def _codes_to_tell(
+    config: TrainConfig, family: str, source: FreshSource | StoredSource
+) -> ModelConfig:
+    """The model whose operators an encoder learns to tell; the data must have the same ones."""
+    start = None if config.start_from is None else load_model(config.start_from, family)
+    if start is None or not start.config.environments or not isinstance(source, StoredSource):
+        raise OpsplitError(
+            "An encoder alone learns to tell the codes of a trained codebook: give --data and "
+            "--start-from a model of the codebook recipe."
+        )
+    known = {name: values.tolist() for name, values in source.coefficients().items()}
+    if known != {name: list(values) for name, values in start.dictionary.coefficients.items()}:
+        raise OpsplitError(
+            f"The data have other dynamics than the {start.config.environments} that "
+            f"{config.start_from} was trained on; give the data of its training."
+        )
+    return start.config
 
 
 def _history(start: str | None, family: str) -> list[dict[str, Any]]:

@@ -64,3 +64,10 @@ def test_every_measured_row_carries_its_origin() -> None:
 )
 def test_every_command_of_the_readme_is_understood(line: str) -> None:
     parse(shlex.split(line)[1:])
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    """`make docs` refuses pages that nothing leads to."""
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r"^ +- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(pages)

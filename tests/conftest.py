@@ -14,12 +14,13 @@ from hypothesis import settings
 from torch import Tensor
 
 from opsplit.cli import main
-from opsplit.config import ModelConfig, preset_configs
 from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.disco import Disco
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.disco import Disco
+from opsplit.pretrain.config import preset_configs
 from opsplit.pretrain.extract import extract
 from opsplit.pretrain.pretrain import pretrain
 

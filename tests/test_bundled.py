@@ -7,8 +7,8 @@ import pytest
 from opsplit.benchmark import tasks
 from opsplit.benchmark.tasks import COLUMNS, Column
 from opsplit.errors import no_warnings
+from opsplit.metrics import nrmse
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.report.metrics import nrmse
 
 COMPOSITIONS = [
     COLUMNS["advection-diffusion"]["A+D"],

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opsplit.calibration import Calibration
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
-from opsplit.predict.calibration import Calibration
 from opsplit.predict.estimator import OperatorSplitter
 
 Cli = Callable[..., str]

@@ -16,8 +16,8 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.hypernetwork.decoder import Decoder
 from opsplit.operators import Spectral, UNet, UserFunction
-from opsplit.pretrain.decoder import Decoder
 
 GRID = Grid((32,), (16.0,))
 SPEEDS = (0.1, 0.2, 0.3, 0.4)

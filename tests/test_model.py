@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from opsplit import model as model_module
-from opsplit.config import EncoderConfig, ModelConfig
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.hypernetwork.disco import Disco
 from opsplit.model import HALF_ABOVE, Model, load_model
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.disco import Disco
 from opsplit.pretrain.extract import extract
 
 LINE = AdvectionDiffusion(Grid((32,), (16.0,)))

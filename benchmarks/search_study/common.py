@@ -22,8 +22,8 @@ from opsplit.commands.common import fingerprint
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.model import locate
 from opsplit.physics import AdvectionDiffusion
-from opsplit.report.metrics import nrmse
-from opsplit.report.progress import Progress
+from opsplit.metrics import nrmse
+from opsplit.progress import Progress
 from opsplit.search import Composition, Objective, SearchResult, Strategy
 
 NAME = "advection-diffusion"

@@ -14,7 +14,7 @@ from robustness import PUBLISHED, TRUE
 
 from opsplit._files import write_json
 from opsplit.model import bundled, locate
-from opsplit.predict.calibration import Calibration
+from opsplit.calibration import Calibration
 from opsplit.report.figures import COLOURS, _figure
 
 PARTS = ("cost", "growth", "scaling", "sensitivity", "robustness", "noise")

@@ -23,9 +23,9 @@ from opsplit._limits import (
 from opsplit._tensors import Shapes, read_tensors, same_shapes, save_tensors
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.hypernetwork.decoder import Decoder
 from opsplit.operators import Linear, OperatorFamily, Prepared, UserFunction, make_family
 from opsplit.operators.family import count_flops
-from opsplit.pretrain.decoder import Decoder
 
 FORMAT = 1
 

@@ -14,12 +14,12 @@ from opsplit._files import inside, read_json, write_json
 from opsplit._limits import LARGEST, check_config
 from opsplit._tensors import read_tensors, same_shapes, save_tensors
 from opsplit._version import __version__
-from opsplit.config import ModelConfig
+from opsplit.calibration import Calibration
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.predict.calibration import Calibration
-from opsplit.pretrain.disco import Disco
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.disco import Disco
 
 FORMAT = 1
 ZOO = Path(__file__).parent / "zoo"

@@ -231,7 +231,7 @@ class Trajectories:
 
     def to_xarray(self) -> xarray.Dataset:
         """An `xarray.Dataset` with named axes, coordinates and coefficients."""
-        from opsplit.predict.export import to_xarray
+        from opsplit.xarrays import to_xarray
 
         return to_xarray(self.data, self.times, self.grid, self.channels, self.coefficients)
 

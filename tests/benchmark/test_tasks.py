@@ -17,7 +17,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.physics import NavierStokes
-from opsplit.report.progress import Progress
+from opsplit.progress import Progress
 from opsplit.trajectories import Trajectories
 
 SMALL = NavierStokes(Grid((16, 16), (2 * math.pi,) * 2), fine=16)

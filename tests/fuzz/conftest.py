@@ -12,13 +12,13 @@ import pytest
 import torch
 from fuzzing import Worker
 
-from opsplit.config import EncoderConfig, ModelConfig
+from opsplit.calibration import LEVELS, Calibration
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.hypernetwork.disco import Disco
 from opsplit.io.well import write_well
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
-from opsplit.predict.calibration import LEVELS, Calibration
-from opsplit.pretrain.disco import Disco
 from opsplit.pretrain.extract import extract
 
 LINE = AdvectionDiffusion(Grid((16,), (16.0,)))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.integrators import rk4
 from opsplit.operators import UNet
-from opsplit.operators.integrators import rk4
 from opsplit.operators.unet import STAGE_SHIFTS
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

@@ -20,7 +20,7 @@ from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.physics.advection_diffusion import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.resample import resample
+from opsplit.predict.working_grid import resample
 from opsplit.search import Beam, Strategy, Uniform
 from opsplit.search.objective import Objective
 from opsplit.search.screen import integration_weights, run_lengths, stride_mixture
@@ -219,7 +219,7 @@ def test_a_grid_bound_family_works_on_another_grid() -> None:
 
 def test_walls_cannot_be_resampled(unet_folder: Any) -> None:
     from opsplit.operators.unet import UNet
-    from opsplit.predict.resample import working_grid
+    from opsplit.predict.working_grid import working_grid
 
     walled = UNet(1, 1, 0.1, boundary=("reflect",))
     with pytest.raises(OpsplitError, match="only periodic fields can be resampled"):

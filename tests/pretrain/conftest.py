@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from opsplit.config import EncoderConfig, ModelConfig
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.physics import AdvectionDiffusion
 
 

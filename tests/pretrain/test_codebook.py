@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from opsplit.config import ModelConfig, TrainConfig
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.disco import Disco, channel_error, relative_error
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.disco import Disco, channel_error, relative_error
+from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.loop import _losses
 from opsplit.pretrain.sources import Batch, FreshSource
 

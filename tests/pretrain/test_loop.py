@@ -24,17 +24,18 @@ from torch import Tensor
 
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.cli import main
-from opsplit.config import Family, ModelConfig, Recipe, TrainConfig
 from opsplit.errors import OpsplitError
+from opsplit.hypernetwork.config import Family, ModelConfig, Recipe
+from opsplit.hypernetwork.disco import Disco, relative_error
+from opsplit.metrics import nrmse
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.pretrain import loop
-from opsplit.pretrain.disco import Disco, relative_error
+from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.loop import read_metrics, schedule, train, validate
 from opsplit.pretrain.pretrain import pretrain
 from opsplit.pretrain.sources import Batch, FreshSource, Source, StoredSource
-from opsplit.report.metrics import nrmse
 
 test_windows.__test__ = False  # type: ignore[attr-defined]
 

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from opsplit.config import Recipe, TrainConfig
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import Recipe
 from opsplit.physics import AdvectionDiffusion
+from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.sources import Batch, FreshSource, StoredSource, _uneven, resolved_frames
 from opsplit.trajectories import Trajectories
 

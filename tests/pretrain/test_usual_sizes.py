@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from opsplit.config import OPERATORS
 from opsplit.grid import Grid
 from opsplit.operators import Spectral
 from opsplit.physics import GrayScott
+from opsplit.pretrain.config import OPERATORS
 from opsplit.pretrain.pretrain import _usual_sizes
 
 

@@ -12,9 +12,9 @@ import torch
 from opsplit.benchmark.tasks import columns
 from opsplit.commands.demo import example
 from opsplit.commands.figures import METHODS, point_errors, write_page
+from opsplit.metrics import nrmse_per_frame
 from opsplit.model import load_model
 from opsplit.report.figures import Rollout, frames_figure, line_figure
-from opsplit.report.metrics import nrmse_per_frame
 
 PNG = b"\x89PNG"
 

@@ -18,11 +18,11 @@ from PIL import Image
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.metrics import nrmse_per_frame
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.predict.rollout import Forecast
 from opsplit.report.animation import SIDE, Colours, film_picks
 from opsplit.report.html import write_report
-from opsplit.report.metrics import nrmse_per_frame
 
 Fitted = tuple[OperatorSplitter, Tensor]
 STEPS = 8

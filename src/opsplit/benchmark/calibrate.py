@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from opsplit.benchmark.tasks import columns, test_windows
+from opsplit.calibration import Calibration, coefficient_scale, conformal_quantiles
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
-from opsplit.predict.calibration import Calibration, coefficient_scale, conformal_quantiles
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.report.progress import Progress
+from opsplit.progress import Progress
 from opsplit.search import Strategy, get_search
 
 

@@ -16,10 +16,10 @@ from opsplit._files import origin, peak_memory_mb
 from opsplit.benchmark.methods import METHODS, make_method, make_search
 from opsplit.benchmark.tasks import COLUMNS, columns, test_window
 from opsplit.dictionary import OperatorDictionary
+from opsplit.metrics import nrmse
 from opsplit.model import Model, bundled, load_model, locate
 from opsplit.physics import get_physics
-from opsplit.report.metrics import nrmse
-from opsplit.report.progress import Progress
+from opsplit.progress import Progress
 
 WITHOUT_MODEL = ("persistence", "least-squares")
 BLOWN_UP = 10.0

@@ -75,7 +75,7 @@ class Benchmark(Common):
         from opsplit.benchmark.run import Cell, cells, known_cells, measure
         from opsplit.benchmark.tables import insert_summary, markdown
         from opsplit.model import bundled, load_model
-        from opsplit.report.progress import Progress
+        from opsplit.progress import Progress
 
         assert self.out is not None
         methods = [word.strip() for word in self.method.split(",")]

@@ -38,7 +38,7 @@ class Calibrate(Common):
     def work(self) -> dict[str, Any]:
         from opsplit.benchmark.calibrate import calibrate, coverage
         from opsplit.model import load_model
-        from opsplit.report.progress import Progress
+        from opsplit.progress import Progress
 
         assert self.out is not None
         model = load_model(self.model, self.family)

@@ -49,9 +49,9 @@ class Demo(Common):
     def work(self) -> dict[str, Any]:
         began = time.perf_counter()
         from opsplit.benchmark.tasks import columns
+        from opsplit.metrics import nrmse
         from opsplit.model import load_model
         from opsplit.report.figures import demo_figure, frames_figure
-        from opsplit.report.metrics import nrmse
 
         assert self.out is not None
         held = columns(self.physics)
@@ -140,9 +140,9 @@ def compare(
 ) -> tuple[Rollout, OperatorSplitter, dict[str, float]]:
     """Forecasts of all methods, the search that made the last one, and the seconds they took."""
     from opsplit.benchmark.run import evenly
+    from opsplit.metrics import nrmse
     from opsplit.predict.estimator import OperatorSplitter
     from opsplit.report.figures import Rollout
-    from opsplit.report.metrics import nrmse
 
     window, truth = observed.data[0], future.data[0]
     began = time.perf_counter()

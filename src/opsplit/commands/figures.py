@@ -57,8 +57,8 @@ class Figures(Common):
     def contour(self) -> list[Path]:
         """NRMSE of every method on a grid of speeds and diffusivities in [0.01, 1]."""
         from opsplit.model import load_model
+        from opsplit.progress import Progress
         from opsplit.report.figures import contour_figure
-        from opsplit.report.progress import Progress
 
         assert self.out is not None
         model = load_model("advection-diffusion", "spectral")
@@ -86,11 +86,11 @@ class Figures(Common):
         """A forecast of every composition that a bundled model was made for."""
         from opsplit.benchmark.tasks import COLUMNS
         from opsplit.commands.demo import compare, example
+        from opsplit.metrics import nrmse
         from opsplit.model import bundled, load_model
         from opsplit.physics import PHYSICS
+        from opsplit.progress import Progress
         from opsplit.report.figures import frames_figure, line_figure
-        from opsplit.report.metrics import nrmse
-        from opsplit.report.progress import Progress
 
         assert self.out is not None
         held = bundled()
@@ -185,8 +185,8 @@ def point_errors(
 
     from opsplit.benchmark.methods import make_method
     from opsplit.benchmark.tasks import OBSERVED, columns
+    from opsplit.metrics import nrmse
     from opsplit.physics import AdvectionDiffusion
-    from opsplit.report.metrics import nrmse
     from opsplit.trajectories import Trajectories
 
     physics = AdvectionDiffusion()

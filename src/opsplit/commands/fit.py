@@ -78,7 +78,7 @@ class Fit(ReadFlags):
     def fit(self) -> Fitted:
         from opsplit.model import load_model
         from opsplit.predict.estimator import OperatorSplitter
-        from opsplit.report.progress import Progress
+        from opsplit.progress import Progress
 
         model = load_model(self.model, self.family)
         recording = replace(self, ndim=self.ndim or model.config.ndim).read()

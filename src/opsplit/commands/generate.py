@@ -144,7 +144,7 @@ class Generate(Common):
     def _verify(self, place: Path) -> None:
         from opsplit.io.well import well_files
         from opsplit.physics.check import check_file
-        from opsplit.report.progress import Progress
+        from opsplit.progress import Progress
 
         if self.n is not None and self.n < 1:
             raise OpsplitError(f"--n must be a positive number, got {self.n}.")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from opsplit.commands.common import Common, effective_settings, leave_record
-from opsplit.config import Family, Preset, Recipe
+from opsplit.hypernetwork.config import Family, Preset, Recipe
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.integrators import rk4
 from opsplit.operators.family import (
     Initialisation,
     OperatorFamily,
@@ -18,7 +19,6 @@ from opsplit.operators.family import (
     longest,
     per_operator,
 )
-from opsplit.operators.integrators import rk4
 
 STEP_OF_RATES = 1e-2
 """Physical time over which the rate of a user's flow is measured."""

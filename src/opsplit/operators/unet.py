@@ -17,6 +17,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.integrators import RK4_WEIGHTS, rk4
 from opsplit.operators.family import (
     Initialisation,
     OperatorFamily,
@@ -24,7 +25,6 @@ from opsplit.operators.family import (
     longest,
     per_operator,
 )
-from opsplit.operators.integrators import RK4_WEIGHTS, rk4
 
 CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 PADDING = {"periodic": "circular", "reflect": "reflect", "zero": "constant"}

@@ -21,7 +21,7 @@ from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
 from opsplit.io.well_statistics import FieldSums, field_sums
 from opsplit.physics.base import Physics
-from opsplit.report.progress import Progress
+from opsplit.progress import Progress
 from opsplit.trajectories import Trajectories
 
 BATCH_BYTES = 2**28

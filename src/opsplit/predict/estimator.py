@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
+from opsplit.metrics import nrmse
 from opsplit.model import Model, load_model
 from opsplit.physics import PHYSICS
-from opsplit.predict.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.predict.denoise import denoise
 from opsplit.predict.identify import equation
 from opsplit.predict.range import out_of_range
-from opsplit.predict.resample import resample, working_grid
 from opsplit.predict.rollout import Forecast, rollouts
-from opsplit.report.metrics import nrmse
+from opsplit.predict.working_grid import resample, working_grid
 from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
@@ -336,7 +336,7 @@ class OperatorSplitter:
 
     def to_xarray(self, steps: int) -> xarray.Dataset:
         """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
-        from opsplit.predict.export import to_xarray
+        from opsplit.xarrays import to_xarray
 
         found, observed = self.forecast(steps), self.observed_
         facts = {"equation": self.equation_, "status": self.status_}

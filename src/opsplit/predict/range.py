@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from opsplit.config import ModelConfig
 from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import ModelConfig
 from opsplit.search import Composition
 
 FACTOR = 4.0

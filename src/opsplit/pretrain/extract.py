@@ -7,7 +7,7 @@ from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
-from opsplit.pretrain.disco import Disco
+from opsplit.hypernetwork.disco import Disco
 from opsplit.trajectories import Trajectories
 
 

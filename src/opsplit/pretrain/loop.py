@@ -18,13 +18,14 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
 from opsplit._files import read_json, write_json
-from opsplit.config import ModelConfig, TrainConfig
 from opsplit.errors import OpsplitError
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.disco import Disco
 from opsplit.pretrain import checkpoint
-from opsplit.pretrain.disco import Disco
+from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.loggers import MetricsFile, open_logger
 from opsplit.pretrain.sources import Batch, Source, StoredSource
-from opsplit.report.progress import Progress
+from opsplit.progress import Progress
 
 MAY_CHANGE = {"steps", "minutes", "checkpoint_seconds", "checkpoint_steps", "validate_every"}
 """Settings that may differ when a run is continued."""

@@ -11,18 +11,19 @@ import torch
 from safetensors.torch import load_file
 
 from opsplit._files import origin, peak_memory_mb, read_json, write_json
-from opsplit.config import OPERATORS, EncoderConfig, ModelConfig, TrainConfig, preset_configs
 from opsplit.errors import OpsplitError
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.hypernetwork.disco import Disco, relative_error
 from opsplit.io import load_trajectories
 from opsplit.model import Model, load_model
 from opsplit.operators import Spectral
 from opsplit.physics import PHYSICS, get_physics
 from opsplit.pretrain import checkpoint
-from opsplit.pretrain.disco import Disco, relative_error
+from opsplit.pretrain.card import thinned, write_card
+from opsplit.pretrain.config import OPERATORS, TrainConfig, preset_configs
 from opsplit.pretrain.extract import extract, extract_codebook
 from opsplit.pretrain.loop import read_metrics, train
 from opsplit.pretrain.sources import FreshSource, StoredSource
-from opsplit.report.card import thinned, write_card
 from opsplit.trajectories import Trajectories
 
 DICTIONARY_SEED = 42

@@ -8,10 +8,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from opsplit.config import TrainConfig
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.physics import Physics
+from opsplit.pretrain.config import TrainConfig
 from opsplit.trajectories import Trajectories
 
 

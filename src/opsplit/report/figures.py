@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
-from opsplit.report.metrics import nrmse_per_frame
+from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:

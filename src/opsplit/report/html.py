@@ -22,9 +22,9 @@ from torch import Tensor
 
 from opsplit._version import __version__
 from opsplit.errors import OpsplitError
+from opsplit.metrics import nrmse_per_frame
 from opsplit.report.animation import Colours, data_uri, film_picks
 from opsplit.report.figures import COLOURS, _figure
-from opsplit.report.metrics import nrmse_per_frame
 from opsplit.report.page import SCRIPT, STYLE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import torch
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.predict.export import to_xarray
+from opsplit.xarrays import to_xarray
 
 xarray = pytest.importorskip("xarray", reason="pip install opsplit[netcdf]")
 

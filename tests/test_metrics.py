@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from opsplit.report.metrics import nrmse, nrmse_per_channel, nrmse_per_frame, vrmse
+from opsplit.metrics import nrmse, nrmse_per_channel, nrmse_per_frame, vrmse
 
 SHAPES = [(3, 4, 2, 8), (3, 4, 2, 5, 6), (3, 4, 2, 3, 4, 5)]
 

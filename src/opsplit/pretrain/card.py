@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from opsplit._files import write_text
-from opsplit.config import ModelConfig, TrainConfig
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.pretrain.config import TrainConfig
 
 
 def write_card(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.pretrain.encoder import Encoder, RelativeBias
+from opsplit.hypernetwork.encoder import Encoder, RelativeBias
 
 SHAPES = {1: (32,), 2: (16, 8), 3: (8, 8, 16)}
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from opsplit.config import ModelConfig
 from opsplit.grid import Grid
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.decoder import Decoder
+from opsplit.hypernetwork.encoder import Encoder
 from opsplit.operators import Prepared, make_family
-from opsplit.pretrain.decoder import Decoder
-from opsplit.pretrain.encoder import Encoder
 from opsplit.pretrain.sources import Batch
 
 

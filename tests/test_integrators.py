@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from opsplit.operators.integrators import rk4
+from opsplit.integrators import rk4
 
 START = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
 

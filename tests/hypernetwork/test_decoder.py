@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from opsplit.hypernetwork.decoder import Decoder
 from opsplit.operators import Initialisation, OperatorFamily, Spectral, UNet
-from opsplit.pretrain.decoder import Decoder
 
 FAMILIES = [Spectral(1, 1, max_step=0.1, copies=2), UNet(1, 1, max_step=0.1, width=4)]
 

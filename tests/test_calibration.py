@@ -19,11 +19,7 @@ from torch import Tensor
 from opsplit.benchmark import calibrate as benchmark
 from opsplit.benchmark.calibrate import calibrate, coverage
 from opsplit.benchmark.tasks import columns
-from opsplit.dictionary import OperatorDictionary
-from opsplit.errors import OpsplitError
-from opsplit.grid import Grid
-from opsplit.model import Model
-from opsplit.predict.calibration import (
+from opsplit.calibration import (
     FILE,
     LEVELS,
     Calibration,
@@ -32,6 +28,10 @@ from opsplit.predict.calibration import (
     forecast_deviation,
     interpolate,
 )
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.predict.identify import equation
 from opsplit.search import Beam, Pursuit

@@ -1,0 +1,1 @@
+"""The hypernetwork: frames to codes, codes to operators."""

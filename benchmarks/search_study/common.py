@@ -20,9 +20,9 @@ from opsplit._files import origin
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.commands.common import fingerprint
 from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.metrics import nrmse
 from opsplit.model import locate
 from opsplit.physics import AdvectionDiffusion
-from opsplit.metrics import nrmse
 from opsplit.progress import Progress
 from opsplit.search import Composition, Objective, SearchResult, Strategy
 

@@ -13,8 +13,8 @@ from common import COLUMNS, RESULTS, Row, read_rows
 from robustness import PUBLISHED, TRUE
 
 from opsplit._files import write_json
-from opsplit.model import bundled, locate
 from opsplit.calibration import Calibration
+from opsplit.model import bundled, locate
 from opsplit.report.figures import COLOURS, _figure
 
 PARTS = ("cost", "growth", "scaling", "sensitivity", "robustness", "noise")

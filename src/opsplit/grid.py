@@ -72,27 +72,6 @@ class Grid:
             torch.arange(n, dtype=dtype) * h for n, h in zip(self.shape, self.spacing, strict=True)
         )
 
-    def wavenumbers(
-        self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-    ) -> tuple[Tensor, ...]:
-        """Physical wavenumbers of `torch.fft.rfftn`, one broadcastable tensor per axis."""
-        out = []
-        for axis, (n, h) in enumerate(zip(self.shape, self.spacing, strict=True)):
-            last = axis == self.ndim - 1
-            frequencies = torch.fft.rfftfreq if last else torch.fft.fftfreq
-            k = 2 * math.pi * frequencies(n, h, dtype=dtype, device=device)
-            out.append(k.reshape([-1 if a == axis else 1 for a in range(self.ndim)]))
-        return tuple(out)
-
-    def mode_shares(self, device: torch.device | str = "cpu") -> Tensor:
-        """Where every mode of `torch.fft.rfftn` stands on its highest axis: mean 0, finest 1."""
-        shares = torch.zeros((), device=device)
-        for axis, n in enumerate(self.shape):
-            last = axis == self.ndim - 1
-            k = (torch.fft.rfftfreq if last else torch.fft.fftfreq)(n, device=device)
-            shares = torch.maximum(shares, 2 * k.abs().reshape(-1, *[1] * (self.ndim - 1 - axis)))
-        return shares
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "shape": list(self.shape),

@@ -16,11 +16,11 @@ from torch import Tensor
 from opsplit import OpsplitWarning, Pursuit, Trajectories
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
+from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.physics.advection_diffusion import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.working_grid import resample
 from opsplit.search import Beam, Strategy, Uniform
 from opsplit.search.objective import Objective
 from opsplit.search.screen import integration_weights, run_lengths, stride_mixture

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
-from opsplit.integrators import rk4
+from opsplit.integrators import rk38
 from opsplit.operators.family import (
     Initialisation,
     OperatorFamily,
@@ -71,7 +72,7 @@ class Linear(OperatorFamily):
         self.check_grid(grid)
         d = self.ndim
         k = torch.stack(
-            torch.broadcast_tensors(*grid.wavenumbers(parameters.dtype, parameters.device))
+            torch.broadcast_tensors(*wavenumbers(grid, parameters.dtype, parameters.device))
         )
         k2 = k.square().sum(0)
         r, c, diffusion, g = (
@@ -140,7 +141,7 @@ class UserFunction(OperatorFamily):
         if self.step is not None:
             out = self._alike(flat, self.step(flat, each))
         else:
-            out = rk4(self._rate, flat, each, self._steps(longest(duration)))
+            out = rk38(self._rate, flat, each, self._steps(longest(duration)))
         return out.unflatten(0, u.shape[:2])
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:

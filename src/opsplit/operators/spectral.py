@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import fit_modes, mode_shares, wavenumbers
 from opsplit.grid import Grid
 from opsplit.operators.family import (
     Initialisation,
@@ -214,14 +215,14 @@ class Spectral(OperatorFamily):
         dtype, device = parameters.dtype, parameters.device
         kappa = torch.stack(
             torch.broadcast_tensors(
-                *(k / self.wavenumber_scale for k in grid.wavenumbers(dtype, device))
+                *(k / self.wavenumber_scale for k in wavenumbers(grid, dtype, device))
             )
         )
         for axis, n in enumerate(grid.shape):
             if n % 2 == 0:
                 # The mode at half the sampling rate has no sign, hence no odd derivative.
                 kappa = _without_nyquist(kappa, axis, n)
-        size2 = sum(k.square() for k in torch.broadcast_tensors(*grid.wavenumbers(dtype, device)))
+        size2 = sum(k.square() for k in torch.broadcast_tensors(*wavenumbers(grid, dtype, device)))
         size = torch.as_tensor(size2).sqrt()
         basis = self._bump_basis(size)
         size = size / self.wavenumber_scale
@@ -247,7 +248,7 @@ class Spectral(OperatorFamily):
                     tensors["filter"] = torch.einsum("epcb,b...->epc...", w["filter"] + 0j, into)
             differences = gradient
             if self.shifts:
-                turns = [1j * k * self.spacing for k in grid.wavenumbers(dtype, device)]
+                turns = [1j * k * self.spacing for k in wavenumbers(grid, dtype, device)]
                 nearby = torch.arange(self.shifts) - (self.shifts - 1) // 2
                 shift = [torch.exp(int(j) * turn) * (one + 0j) for turn in turns for j in nearby]
                 # Shared by all operators, but repeated, as an operator must be a slice.
@@ -265,7 +266,7 @@ class Spectral(OperatorFamily):
                 tensors["slopes"] = made.expand(len(parameters), *made.shape)
             tensors |= {name: t for name, t in w.items() if name.startswith("gate")}
             if self.cut:
-                decline = self.cut * grid.mode_shares(device).to(dtype) ** CUT_ORDER
+                decline = self.cut * mode_shares(grid, device).to(dtype) ** CUT_ORDER
                 tensors["cut"] = decline.expand(len(parameters), 1, *decline.shape)
         return Prepared(tensors, grid)
 
@@ -295,7 +296,7 @@ class Spectral(OperatorFamily):
         """Keep the lower part of the modes of every axis, two thirds of them if not told."""
         keep = torch.ones((), device=device)
         if self.dealias < 1:
-            for k, h in zip(grid.wavenumbers(device=device), grid.spacing, strict=True):
+            for k, h in zip(wavenumbers(grid, device=device), grid.spacing, strict=True):
                 keep = keep * (k.abs() <= self.dealias * math.pi / h * (1 - 1e-9))
         return keep
 
@@ -474,25 +475,3 @@ def _without_nyquist(kappa: Tensor, axis: int, n: int) -> Tensor:
     kappa = kappa.clone()
     kappa[axis].select(axis, n // 2).zero_()
     return kappa
-
-
-def fit_modes(spectrum: Tensor, given: Sequence[int], wanted: Sequence[int]) -> Tensor:
-    """The modes of a real field on a grid of other size; those at half the coarser rate go."""
-    if tuple(given) == tuple(wanted):
-        return spectrum
-    for axis, (n, m) in enumerate(zip(given, wanted, strict=True), -len(given)):
-        half = (min(n, m) + 1) // 2
-        if axis == -1:
-            low = spectrum.narrow(axis, 0, half)
-            gap = list(low.shape)
-            gap[axis] = m // 2 + 1 - half
-            spectrum = torch.cat([low, low.new_zeros(gap)], axis)
-        else:
-            low, high = (
-                spectrum.narrow(axis, 0, half),
-                spectrum.narrow(axis, n - half + 1, half - 1),
-            )
-            gap = list(low.shape)
-            gap[axis] = m - 2 * half + 1
-            spectrum = torch.cat([low, low.new_zeros(gap), high], axis)
-    return spectrum * (math.prod(wanted) / math.prod(given))

@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import mode_shares, wavenumbers
 from opsplit.grid import Grid
-from opsplit.integrators import RK4_WEIGHTS, rk4
+from opsplit.integrators import RK38_WEIGHTS, rk38
 from opsplit.operators.family import (
     Initialisation,
     OperatorFamily,
@@ -266,7 +267,7 @@ class UNet(OperatorFamily):
         states = u.transpose(0, 1)
         h = h.transpose(0, 1) if h.ndim else h
         shifts = cycle(STAGE_SHIFTS if self.shifted else (0,))
-        out = rk4(
+        out = rk38(
             lambda x: self._shifted_field(w, x, n_operators, prepared.grid, next(shifts)),
             states,
             h,
@@ -280,7 +281,7 @@ class UNet(OperatorFamily):
         axes = tuple(range(-self.ndim, 0))
         was, now = (torch.fft.rfftn(x, dim=axes) for x in (before, after))
         kept = (was.abs() / now.abs().clamp_min(1e-30)).clamp(max=1)
-        upper = grid.mode_shares(before.device) > self.calm
+        upper = mode_shares(grid, before.device) > self.calm
         return torch.fft.irfftn(now * torch.where(upper, kept, 1.0), s=grid.shape, dim=axes)
 
     def _within_band(self, before: Tensor, after: Tensor) -> Tensor:
@@ -303,7 +304,7 @@ class UNet(OperatorFamily):
         if self.shifted:
             # What a short flow sees: a single grid shows the pattern that the stages cancel.
             rate = torch.zeros_like(x)
-            for shift, weight in zip(STAGE_SHIFTS, RK4_WEIGHTS, strict=True):
+            for shift, weight in zip(STAGE_SHIFTS, RK38_WEIGHTS, strict=True):
                 rate += weight * self._shifted_field(w, x, e, grid, shift)
         else:
             rate = self._field(w, x, e, grid)
@@ -409,7 +410,7 @@ class UNet(OperatorFamily):
     def _stream_gradient(self, x: Tensor, grid: Grid) -> Tensor:
         """The gradient of the inverse Laplacian, an axis after the other as further channels."""
         axes = tuple(range(-self.ndim, 0))
-        kappa = grid.wavenumbers(x.dtype, x.device)
+        kappa = wavenumbers(grid, x.dtype, x.device)
         square = torch.stack(torch.broadcast_tensors(*kappa)).square().sum(0)
         potential = torch.fft.rfftn(x, dim=axes) * torch.where(square > 0, -1 / square, 0)
         slopes = [

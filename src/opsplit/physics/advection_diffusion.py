@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
 from opsplit.physics.base import Coefficients, Physics
 
@@ -83,7 +84,7 @@ class AdvectionDiffusion(Physics):
         epsilon = coefficients.get("epsilon")
         if epsilon is not None and bool((epsilon != 0).any()):
             return self._solve_perturbed(initial, coefficients, times)
-        (k,) = self.grid.wavenumbers(initial.dtype, initial.device)
+        (k,) = wavenumbers(self.grid, initial.dtype, initial.device)
         c, d = (self._column(coefficients[name], initial) for name in ("c", "D"))
         symbol = torch.complex(-d * k**2, -c * k)
         moments = times.to(initial)[..., None]
@@ -92,7 +93,7 @@ class AdvectionDiffusion(Physics):
         return torch.fft.irfft(spectrum * growth[:, :, None], n=self.grid.shape[0])
 
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
-        (k,) = self.grid.wavenumbers(u.dtype, u.device)
+        (k,) = wavenumbers(self.grid, u.dtype, u.device)
         spectrum = torch.fft.rfft(u)
         n = self.grid.shape[0]
         return {
@@ -105,7 +106,7 @@ class AdvectionDiffusion(Physics):
     ) -> Tensor:
         """Integrating-factor RK4 with 2/3 dealiasing; exact in time for epsilon = 0."""
         (n,) = self.grid.shape
-        (k,) = self.grid.wavenumbers(initial.dtype, initial.device)
+        (k,) = wavenumbers(self.grid, initial.dtype, initial.device)
         c, d, eps = (self._column(coefficients[x], initial) for x in ("c", "D", "epsilon"))
         keep = (3 * torch.arange(k.numel(), device=k.device) < n).to(initial.dtype)
         linear = torch.complex(-d * k**2, -c * k)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
 from opsplit.physics.base import Coefficients, Physics
 
@@ -143,7 +144,7 @@ class Combined(Physics):
         return error, allowed + min(0.05, 10 * effect)
 
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
-        (k,) = self.grid.wavenumbers(u.dtype, u.device)
+        (k,) = wavenumbers(self.grid, u.dtype, u.device)
         n = self.grid.shape[0]
         spectrum, square = torch.fft.rfft(u), torch.fft.rfft(u * u)
         return {
@@ -154,7 +155,7 @@ class Combined(Physics):
 
     def _symbol(self, coefficients: Coefficients, like: Tensor) -> Tensor:
         """`-beta k^2 + i gamma k^3`, `(n, 1, modes)`."""
-        (k,) = self.grid.wavenumbers(like.dtype, like.device)
+        (k,) = wavenumbers(self.grid, like.dtype, like.device)
         beta, gamma = (coefficients[name][:, None, None] for name in ("beta", "gamma"))
         return torch.complex(-beta * k**2, gamma * k**3)
 

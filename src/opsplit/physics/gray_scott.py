@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
 from opsplit.physics.base import Coefficients, Physics
 
@@ -122,7 +123,7 @@ class GrayScott(Physics):
             coefficients[name].to(initial)[:, None, None, None]
             for name in ("F", "k", "reaction", "diffusion")
         )
-        kx, ky = self.grid.wavenumbers(initial.dtype, initial.device)
+        kx, ky = wavenumbers(self.grid, initial.dtype, initial.device)
         rate = torch.tensor(DIFFUSIVITY).to(initial)[:, None, None] * (kx**2 + ky**2) * diffusion
         rate = rate + torch.cat([torch.zeros_like(kill), kill], 1)
         mixed = bool((reaction != 0).any())
@@ -156,7 +157,7 @@ class GrayScott(Physics):
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         a, b = u[:, :1], u[:, 1:]
         turned = a * b * b
-        kx, ky = self.grid.wavenumbers(u.dtype, u.device)
+        kx, ky = wavenumbers(self.grid, u.dtype, u.device)
         rate = torch.tensor(DIFFUSIVITY).to(u)[:, None, None] * (kx**2 + ky**2)
         spread = torch.fft.irfft2(-rate * torch.fft.rfft2(u), s=u.shape[-2:])
         return {

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
 from opsplit.physics.base import Coefficients, Physics
 
@@ -132,7 +133,7 @@ class NavierStokes(Physics):
         if flows:
             points = 3 * self.fine // 2 if implicit else self.fine
         grid = Grid((points, points), self.grid.extent)
-        kx, ky = grid.wavenumbers(initial.dtype, initial.device)
+        kx, ky = wavenumbers(grid, initial.dtype, initial.device)
         square = kx**2 + ky**2
         inverse = torch.where(square > 0, 1 / square.clamp_min(1e-30), torch.zeros_like(square))
         limit = 2 / 3 * math.pi / grid.spacing[0]
@@ -198,7 +199,7 @@ class NavierStokes(Physics):
         return error, allowed + 0.1 * missing
 
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
-        kx, ky = self.grid.wavenumbers(u.dtype, u.device)
+        kx, ky = wavenumbers(self.grid, u.dtype, u.device)
         k2 = kx**2 + ky**2
         spectrum, space = torch.fft.rfft2(u), u.shape[-2:]
         psi = torch.where(k2 > 0, spectrum / k2.clamp_min(1e-30), torch.zeros_like(spectrum))

@@ -14,6 +14,7 @@ from torch import Tensor
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
+from opsplit.fourier import resample
 from opsplit.metrics import nrmse
 from opsplit.model import Model, load_model
 from opsplit.physics import PHYSICS
@@ -21,7 +22,7 @@ from opsplit.predict.denoise import denoise
 from opsplit.predict.identify import equation
 from opsplit.predict.range import out_of_range
 from opsplit.predict.rollout import Forecast, rollouts
-from opsplit.predict.working_grid import resample, working_grid
+from opsplit.predict.working_grid import working_grid
 from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme

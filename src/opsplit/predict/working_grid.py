@@ -1,13 +1,9 @@
-"""Fields on another grid of the same box, by their Fourier modes."""
+"""The grid that operators act on: that of the data, or one as fine as they were trained on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-
-import torch
-from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -15,27 +11,6 @@ from opsplit.operators.family import OperatorFamily
 
 CLOSE = 0.01
 """Spacings that differ by less than this share count as equal."""
-
-
-def resample(fields: Tensor, shape: Sequence[int]) -> Tensor:
-    """Periodic fields `(..., *space)` at `shape` points per axis, modes that do not fit left out.
-
-    Exact for fields whose modes fit both grids.
-    """
-    for axis, points in enumerate(shape, -len(shape)):
-        given = fields.shape[axis]
-        if points == given:
-            continue
-        spectrum = torch.fft.rfft(fields, dim=axis)
-        kept = min(points, given) // 2 + 1
-        spectrum = spectrum.narrow(axis, 0, kept)
-        if min(points, given) % 2 == 0:
-            # The mode at half the coarser rate stands for two on the finer grid.
-            factor = torch.ones(kept, device=fields.device)
-            factor[-1] = 0.5 if points > given else 2.0
-            spectrum = spectrum * factor.reshape([-1] + [1] * (-axis - 1))
-        fields = torch.fft.irfft(spectrum, n=points, dim=axis) * (points / given)
-    return fields
 
 
 def working_grid(family: OperatorFamily, trained: Grid, given: Grid) -> Grid:

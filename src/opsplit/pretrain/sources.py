@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import mode_shares
 from opsplit.grid import Grid
 from opsplit.physics import Physics
 from opsplit.pretrain.config import TrainConfig
@@ -131,7 +132,7 @@ def _uneven(fields: Tensor, share: float, grid: Grid, generator: torch.Generator
     """
     axes = tuple(range(-grid.ndim, 0))
     spectrum = torch.fft.rfftn(fields, dim=axes)
-    modes = (grid.mode_shares() * max(grid.shape) / 2).round()
+    modes = (mode_shares(grid) * max(grid.shape) / 2).round()
     drawn = torch.rand(len(fields), 10, generator=generator, dtype=torch.float64)
     factors = torch.where(drawn[:, :1] < share, drawn[:, 1:] ** 2, 1.0)
     # The mean and all beyond the eighth mode stay as they are.
@@ -237,7 +238,7 @@ def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:
     """
     grid = trajectories.grid
     axes = tuple(range(-grid.ndim, 0))
-    high = grid.mode_shares()
+    high = mode_shares(grid)
     counts = []
     for one in trajectories.data:
         # Half a spectrum counts every mode but the first and last twice: no matter for a share.

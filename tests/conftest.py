@@ -20,9 +20,10 @@ from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.config import preset_configs
+from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.extract import extract
-from opsplit.pretrain.pretrain import pretrain
+from opsplit.pretrain.loop import Execution
+from opsplit.pretrain.run import pretrain
 
 settings.register_profile(
     "opsplit", deadline=None, max_examples=20, derandomize=True, database=None
@@ -126,9 +127,16 @@ def fitted_order() -> Callable[[Sequence[float], Sequence[float]], float]:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory of the spectral family after seconds of training."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    changes = {"steps": 100, "validate_every": 100}
+    training = preset_settings("tiny")[1]
+    training = replace(training, budget=replace(training.budget, steps=100, validate_every=100))
+    quiet = Execution(threads=1, quiet=True)
     pretrain(
-        "advection-diffusion", "spectral", "tiny", folder, changes=changes, threads=1, quiet=True
+        "advection-diffusion",
+        folder,
+        operator=("spectral", {"copies": 2}),
+        training=training,
+        preset="tiny",
+        execution=quiet,
     )
     return folder
 
@@ -153,7 +161,7 @@ def unet_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         grid=physics.grid.to_dict(),
         coefficients=("c", "D"),
         rescale=True,
-        encoder=replace(preset_configs("tiny", "unet")[0], head_width=4),
+        encoder=replace(preset_settings("tiny")[0], head_width=4),
         operator={"max_step": 1.001 * physics.dt},
     )
     disco = Disco(config).eval().requires_grad_(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Model:
         target.mkdir(parents=True, exist_ok=True)
         write_json(
             target / "config.json",
-            {"format": FORMAT, "version": __version__, **asdict(self.config)},
+            {"format": FORMAT, "version": __version__, **self.config.to_json()},
         )
         tensors = {
             name: (t.half() if t.numel() > HALF_ABOVE else t).detach().cpu().contiguous()
@@ -114,7 +114,9 @@ def _describe(file: Path, raw: dict[str, Any]) -> tuple[ModelConfig, dict[str, t
     """A configuration and the shapes of its weights, from a model that takes no memory."""
     try:
         check_config(raw)
-        config = ModelConfig.from_dict(raw)
+        config = ModelConfig.from_json(
+            {k: v for k, v in raw.items() if k not in ("format", "version")}, "the model"
+        )
         with torch.device("meta"):
             shapes = {name: tuple(t.shape) for name, t in Disco(config).state_dict().items()}
     except OpsplitError as reason:

@@ -7,15 +7,14 @@ import torch
 from opsplit.grid import Grid
 from opsplit.operators import Spectral
 from opsplit.physics import GrayScott
-from opsplit.pretrain.config import OPERATORS
-from opsplit.pretrain.pretrain import _usual_sizes
+from opsplit.pretrain.operator import _usual_sizes
 
 
 def test_mixed_monomials_are_orthonormal_over_the_data() -> None:
     physics = GrayScott(grid=Grid((16, 16), (0.25, 0.25)))
     data = physics.generate("train", 6, seed=3, frames=4)
     scale = float(data.data.std())
-    operator = {"max_step": 1.0, **OPERATORS["gray-scott", "spectral"]}
+    operator = {"max_step": 1.0, "degree": 3, "derivatives": False, "wavenumber_scale": 30.0}
     found = _usual_sizes(operator, data, scale)
     family = Spectral(channels=2, ndim=2, **(operator | found))
     states = data.data.flatten(0, 1)[None] / scale

@@ -25,10 +25,11 @@ from torch import Tensor
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.cli import main
 from opsplit.errors import OpsplitError
-from opsplit.hypernetwork.config import Family, ModelConfig, Recipe
+from opsplit.hypernetwork.config import ModelConfig, Recipe
 from opsplit.hypernetwork.disco import Disco
 from opsplit.metrics import nrmse, relative_error
 from opsplit.model import Model
+from opsplit.operators import Homogeneous
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.pretrain import clock
@@ -217,7 +218,7 @@ def test_resuming_draws_the_rest_of_the_batches_only(
         ),
         ({"seed": 1}, "training.seed: 0 -> 1"),
         ({"batches": {"environments": 3}}, "training.batches.environments: 2 -> 3"),
-        ({"family": "unet"}, "model.family: spectral -> unet"),
+        ({"family": "unet"}, "model.operator.kind: spectral -> unet"),
     ],
 )
 def test_resuming_with_other_settings_is_refused(
@@ -435,7 +436,7 @@ def test_operators_that_gained_parameters_borrow_all_others(
     small_model: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = small_model("unet")
-    richer = replace(plain, operator=plain.operator | {"power": "learned"})
+    richer = replace(plain, operator=Homogeneous(plain.operator, degree="learned"))
     donor, before, after = Disco(plain, 7), Disco(richer, 0), Disco(richer, 0)
     monkeypatch.setattr(
         "opsplit.pretrain.start.load_model", lambda name, family: Model(donor, None, {})
@@ -477,7 +478,7 @@ def test_every_recipe_and_family_lowers_the_error(
     small_model: Small,
     line: AdvectionDiffusion,
     tmp_path: Path,
-    family: Family,
+    family: str,
     recipe: Recipe,
     steps: int,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Settings of pretraining, in groups, and the presets (nothing here imports torch)."""
+"""Settings of pretraining, in groups, and the presets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, Preset, Recipe
-from opsplit.settings import AtMost, Between, Printable, Settings, Share
+from opsplit.settings import AtMost, Between, Printable, Settings, Share, Size
 
 Count = Annotated[int, Between(1, 10_000_000)]
 Word = Annotated[str, Printable()]
@@ -108,6 +108,18 @@ class Start(Settings):
 
 
 @dataclass(frozen=True)
+class Extraction(Settings):
+    """How the dictionary is made at the end."""
+
+    operators: Count = 256
+    """Operators to extract (simulated data without a codebook only)."""
+    prune: Annotated[float, Between(0.0, 1e30)] = 0.0
+    """Set weights of products below this number to zero; pruned operators cost less."""
+    max_strength: Size = 4.0
+    """The largest strength that a search may give an operator."""
+
+
+@dataclass(frozen=True)
 class TrainConfig(Settings):
     """Settings of pretraining."""
 
@@ -121,8 +133,7 @@ class TrainConfig(Settings):
     start: Start = field(default_factory=Start)
     per_channel: bool = False
     """Divide the error of every channel by the size of that channel."""
-    dictionary: Count = 256
-    """Operators extracted at the end (simulated data only)."""
+    dictionary: Extraction = field(default_factory=Extraction)
     seed: Annotated[int, Between(0, 2**31 - 1)] = 0
     """Seed of weights and batches."""
 
@@ -145,7 +156,7 @@ PRESETS: dict[Preset, tuple[EncoderConfig, TrainConfig]] = {
             budget=Budget(steps=200, validate_every=50),
             batches=Batches(environments=4, states=8),
             optimiser=Optimiser(learning_rate=3e-3, warm_up=20, ema=0.95),
-            dictionary=16,
+            dictionary=Extraction(operators=16),
         ),
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import Model, load_model
+from opsplit.physics import PHYSICS
 from opsplit.pretrain import checkpoint
 from opsplit.pretrain.card import thinned, write_card
 from opsplit.pretrain.config import TrainConfig
@@ -19,6 +21,7 @@ from opsplit.pretrain.extract import extract, extract_codebook
 from opsplit.pretrain.loggers import Row, read_metrics
 from opsplit.pretrain.sources import FreshSource, StoredSource
 from opsplit.pretrain.validate import semigroup
+from opsplit.terms import Term
 
 DICTIONARY_SEED = 42
 
@@ -32,6 +35,11 @@ def finish(
         return Model.load(folder)
     disco = trained(folder, model)
     dictionary = make_dictionary(disco, config, source)
+    dictionary = replace(dictionary, terms=_terms(model)).with_max_strength(
+        config.dictionary.max_strength
+    )
+    if config.dictionary.prune:
+        dictionary = dictionary.pruned(config.dictionary.prune)
     result = _result(rows) | {
         "semigroup": semigroup(disco, source, config),
         "operators": len(dictionary),
@@ -68,9 +76,15 @@ def make_dictionary(
             return extract_codebook(disco, source.coefficients())
         return extract(disco, source.data, context=context, seed=DICTIONARY_SEED)
     examples = source.physics.dictionary_trajectories(
-        config.batches.split, config.dictionary, DICTIONARY_SEED
+        config.batches.split, config.dictionary.operators, DICTIONARY_SEED
     )
     return extract(disco, examples, context=context, seed=DICTIONARY_SEED)
+
+
+def _terms(model: ModelConfig) -> dict[str, Term]:
+    """The terms of the coefficients, if the data bear the name of a known equation."""
+    known = PHYSICS[model.physics].terms if model.physics in PHYSICS else {}
+    return {k: t for k, t in known.items() if k in model.coefficients and isinstance(t, Term)}
 
 
 def _result(rows: list[Row]) -> dict[str, Any]:

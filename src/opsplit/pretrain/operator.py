@@ -1,67 +1,89 @@
-"""The operator family of a training, with the units that its data ask for."""
+"""The operator family of a training: chosen by value or by name, with units from its data."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from opsplit.operators import Spectral
+from opsplit.errors import OpsplitError
+from opsplit.operators import (
+    FAMILIES,
+    NONLINEARITIES,
+    Examples,
+    GatedProducts,
+    Nonlinearity,
+    OperatorFamily,
+    Spectral,
+)
+from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
-from opsplit.trajectories import Trajectories
+
+Choice = OperatorFamily | Nonlinearity | str
+EXAMPLES = 64
+"""States that units are taken from."""
 
 
-def fitted_operator(
-    family: str, given: dict[str, Any], facts: Facts, source: FreshSource | StoredSource
-) -> dict[str, Any]:
-    """Arguments of a family, completed by what follows from grid, frames and fields."""
-    operator, grid = dict(given), facts.grid
-    operator["max_step"] = facts.dt * 1.001 / operator.pop("steps", 1)
-    if family == "unet":
-        operator["boundary"] = list(grid.boundary)
-        if operator.pop("standardise", False) and isinstance(source, StoredSource):
-            operator |= _standard(source.data, facts.scale)
-        return operator
-    operator["spacing"] = min(grid.spacing)
-    operator["bump_wavenumber"] = max(
-        3.1416 * n / length for n, length in zip(grid.shape, grid.extent, strict=True)
+def named(name: str) -> OperatorFamily | Nonlinearity:
+    """A family or a nonlinearity by its name in the registries, with its default settings.
+
+    `spectral` has products: a family that can only learn linear terms must be asked for.
+    """
+    if name == Spectral.kind:
+        return Spectral(nonlinearity=GatedProducts())
+    if name in NONLINEARITIES:
+        return NONLINEARITIES[name]()
+    if name in FAMILIES:
+        return FAMILIES[name]()
+    known = ", ".join([*FAMILIES, *NONLINEARITIES])
+    raise OpsplitError(f"Unknown operator {name!r}; choose from {known}.")
+
+
+def chosen(operator: Choice) -> OperatorFamily:
+    """The family that a user means; a nonlinearity is that of a spectral operator."""
+    found = named(operator) if isinstance(operator, str) else operator
+    if isinstance(found, Nonlinearity):
+        return Spectral(nonlinearity=found)
+    if isinstance(found, OperatorFamily):
+        return found
+    raise OpsplitError(
+        f"The operator must be an operator family, a nonlinearity or a name, got {operator!r:.60}."
     )
-    if isinstance(source, StoredSource) and "degree" in operator:
-        operator |= _usual_sizes(operator, source.data, facts.scale)
-    return operator
 
 
-def _standard(data: Trajectories, scale: float) -> dict[str, Any]:
-    """Mean and deviation of every channel, and how fast it usually changes."""
-    fields = data.data[::2, ::4].float().transpose(0, 2).flatten(1) / scale
-    change = data.data[::2].float().diff(dim=1)[:, ::4].transpose(0, 2).flatten(1) / scale
-    return {
-        "centre": fields.mean(1).tolist(),
-        "spread": fields.std(1).tolist(),
-        "pace": (change.square().mean(1).sqrt() / data.dt).tolist(),
-    }
+def fitted(
+    operator: Choice, facts: Facts, source: FreshSource | StoredSource, training: TrainConfig
+) -> OperatorFamily:
+    """The chosen family with channels, axes, step and units of the training data."""
+    if isinstance(source, StoredSource):
+        examples = stored_examples(source, facts)
+    else:
+        examples = simulated_examples(source, facts, training)
+    family = chosen(operator).fitted(examples)
+    family.check_grid(facts.grid)
+    return family
 
 
-def _usual_sizes(operator: dict[str, Any], data: Trajectories, scale: float) -> dict[str, Any]:
-    """Mean and size of what a polynomial is made of, on some of the data."""
-    channels, grid = data.data.shape[2], data.grid
+def stored_examples(source: StoredSource, facts: Facts) -> Examples:
+    """Some of the stored states, and their changes per time."""
+    data = source.data.data
+    count, frames = data.shape[:2]
     draws = torch.Generator().manual_seed(0)
-    some = data.data.flatten(0, 1)[
-        torch.randint(data.data.shape[0] * data.data.shape[1], (64,), generator=draws)
-    ]
-    states = some.float()[None] / scale
-    sizes: dict[str, Any] = {}
-    if operator.get("constants", True):
-        sizes["centre"] = states.mean((0, 1, *range(3, states.ndim))).tolist()
-    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
-    prepared = family.prepare(torch.zeros(1, family.n_parameters), grid)
-    spectrum = torch.fft.rfftn(states, dim=tuple(range(-grid.ndim, 0)))
-    factors = family.factors(prepared, spectrum)
-    sizes["spread"] = factors.square().mean((0, 1, *range(3, states.ndim))).sqrt().tolist()
-    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
-    terms = family.monomials(family.factors(prepared, spectrum)).transpose(0, 2).flatten(1).double()
-    gram = terms @ terms.T / terms.shape[1]
-    # Orthonormal on these states; a hair of the identity for monomials that are nearly the same.
-    gram += 1e-9 * torch.eye(len(gram)).double() * gram.diagonal().mean()
-    sizes["mixing"] = torch.linalg.inv(torch.linalg.cholesky(gram)).flatten().tolist()
-    return sizes
+    place = torch.randint(count * frames, (EXAMPLES,), generator=draws)
+    trajectory, frame = place // frames, place % frames
+    before = frame.clamp_max(frames - 2)
+    change = data[trajectory, before + 1].float() - data[trajectory, before].float()
+    return Examples(
+        data[trajectory, frame].float() / facts.scale,
+        change / (facts.scale * facts.dt),
+        facts.grid,
+        facts.dt,
+    )
+
+
+def simulated_examples(source: FreshSource, facts: Facts, training: TrainConfig) -> Examples:
+    """States as training draws them, and their changes per time."""
+    batches = replace(training.batches, environments=EXAMPLES // 4, states=4, durations=(1.0,))
+    batch = source.draw(replace(training, batches=batches), torch.Generator().manual_seed(0))
+    state, target = (x.flatten(0, 1) / facts.scale for x in (batch.state, batch.target))
+    return Examples(state, (target - state) / facts.dt, facts.grid, facts.dt)

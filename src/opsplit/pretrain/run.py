@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,7 +15,7 @@ from opsplit.pretrain.config import TrainConfig, preset_settings
 from opsplit.pretrain.data import Data, is_stored, name_of, open_source
 from opsplit.pretrain.finish import finish
 from opsplit.pretrain.loop import Execution, train
-from opsplit.pretrain.operator import fitted_operator
+from opsplit.pretrain.operator import Choice, fitted
 from opsplit.pretrain.sources import FreshSource, StoredSource
 
 
@@ -24,7 +23,7 @@ def pretrain(
     data: Data,
     out: str | Path = "runs/model",
     *,
-    operator: Any = "spectral",
+    operator: Choice = "spectral",
     training: TrainConfig | None = None,
     encoder: EncoderConfig | None = None,
     preset: str = "cpu",
@@ -71,29 +70,26 @@ def _check(training: TrainConfig, source: FreshSource | StoredSource) -> None:
 def _model(
     source: FreshSource | StoredSource,
     name: str,
-    operator: Any,
+    operator: Choice,
     training: TrainConfig,
     encoder: EncoderConfig,
     preset: str,
 ) -> ModelConfig:
     """The model that the settings and the data describe."""
     facts = source.facts(name)
-    family, given = (operator, {}) if isinstance(operator, str) else operator
     return ModelConfig(
         physics=facts.name,
-        family=family,
         recipe=training.recipe,
-        preset=preset,
+        preset=preset,  # type: ignore[arg-type]
         channels=facts.channels,
-        ndim=facts.grid.ndim,
         dt=facts.dt,
-        grid=facts.grid.to_dict(),
+        grid=facts.grid,
         coefficients=facts.coefficients,
         environments=facts.environments if training.recipe == "codebook" else 0,
         scale=facts.scale,
         rescale=facts.rescale,
         encoder=encoder,
-        operator=fitted_operator(family, given, facts, source),
+        operator=fitted(operator, facts, source, training),
     )
 
 

@@ -165,7 +165,7 @@ def test_stored_pairs_are_one_stride_apart_and_of_one_environment(
     config = settings(
         recipe=recipe, environments=4, states=5, context=4, durations=(float(stride),)
     )
-    stored = numbered(coefficients, frames=config.context + stride + spare)
+    stored = numbered(coefficients, frames=config.batches.context + stride + spare)
     source = StoredSource(stored)
     assert source.environments == len(set(coefficients))
     assert source.coefficients()["mu"].tolist() == list(dict.fromkeys(coefficients))

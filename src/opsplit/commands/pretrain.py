@@ -33,7 +33,8 @@ class Pretrain(Common):
     """
 
     physics: Annotated[str, tyro.conf.Positional] = ""
-    """The equation to simulate while training, or a name for your own data."""
+    """The equation to simulate while training (default: the first that `opsplit info` lists), or a
+    name for your own data."""
     data: Path | None = None
     """Train on these trajectories instead of simulating: any file that `opsplit describe` reads."""
     axes: str | None = None
@@ -120,11 +121,12 @@ class Pretrain(Common):
             return read(
                 self.data, axes=self.axes, dt=self.dt, extent=self.extent, boundary=self.boundary
             )
-        if self.physics not in PHYSICS:
+        name = self.physics or next(iter(PHYSICS))
+        if name not in PHYSICS:
             raise OpsplitError(
-                f"Unknown physics {self.physics!r}: choose from {sorted(PHYSICS)}, or give --data."
+                f"Unknown physics {name!r}: choose from {sorted(PHYSICS)}, or give --data."
             )
-        return self.physics
+        return name
 
     def _training(self, training: TrainConfig) -> TrainConfig:
         """Nested settings, with those that have short flags."""

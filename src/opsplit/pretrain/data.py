@@ -67,8 +67,8 @@ def _in_memory(recording: Recording) -> Trajectories:
     fields = torch.empty(recording.shape)
     for i in range(len(recording)):
         fields[i] = torch.from_numpy(recording.frames(i, limit_mb=limit))
-    known = {k: torch.from_numpy(v) for k, v in recording.coefficients.items()}
-    times = torch.from_numpy(recording.times)
+    known = {k: torch.tensor(v) for k, v in recording.coefficients.items()}
+    times = torch.tensor(recording.times)
     return Trajectories(fields, times, recording.grid, recording.channels, known)
 
 

@@ -101,8 +101,12 @@ def test_kill_9_and_the_same_command_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command(folder: str) -> list[str]:
-        flags = "--preset tiny --steps 60 --environments 2 --states 2 --operators 2 --threads 1"
-        return ["pretrain", *flags.split(), "--checkpoint-steps", "2", "--out", folder]
+        flags = (
+            "--preset tiny --steps 60 --training.batches.environments 2 "
+            "--training.batches.states 2 --training.dictionary.operators 2 "
+            "--training.budget.checkpoint-steps 2 --threads 1"
+        )
+        return ["pretrain", *flags.split(), "--out", folder]
 
     main(command(str(tmp_path / "whole")))
     killed = tmp_path / "killed"

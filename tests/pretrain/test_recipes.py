@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from opsplit.hypernetwork.disco import Disco
 from opsplit.model import ZOO, Model, bundled, load_config
 from opsplit.operators import Examples
 from opsplit.physics import PHYSICS, AdvectionDiffusion
+from opsplit.pretrain import recipes
+from opsplit.pretrain.data import load
 from opsplit.pretrain.loop import Execution
-from opsplit.pretrain.recipes import FILE, Chain, find_recipe, run_recipe
+from opsplit.pretrain.recipes import FILE, Chain, StageData, find_recipe, run_recipe
 
 BUNDLED = [(name, family) for name, families in bundled().items() for family in families]
 QUIET = Execution(threads=1, quiet=True)
@@ -94,8 +97,6 @@ def test_a_chain_runs_to_its_end(recipe: Path, tmp_path: Path, cli: Callable[[st
 def test_a_chain_that_was_stopped_goes_on(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from opsplit.pretrain import recipes
-
     run_recipe(recipe, tmp_path / "whole", QUIET)
     train = recipes.pretrain
 
@@ -134,8 +135,23 @@ def test_wrong_recipes(recipe: Path, old: str, new: str, words: str) -> None:
         Chain.read(recipe)
 
 
+def test_a_training_set_is_simulated_once(tmp_path: Path) -> None:
+    data = StageData(physics="advection-diffusion", stored=True, n=3, seed=1)
+    folder = recipes._data(data, tmp_path, tmp_path / "data", QUIET)
+    assert isinstance(folder, Path)
+    (file,) = folder.glob("*.hdf5")
+    when, stored = file.stat().st_mtime_ns, load(folder)
+    assert stored.data.shape == (3, 100, 1, 256)
+    assert stored.dt == pytest.approx(AdvectionDiffusion().dt)
+    assert sorted(stored.coefficients) == ["D", "c"]
+    assert recipes._data(data, tmp_path, tmp_path / "data", QUIET) == folder
+    assert file.stat().st_mtime_ns == when
+    other = replace(data, seed=2)
+    assert recipes._data(other, tmp_path, tmp_path / "data", QUIET) != folder
+
+
 def test_recipes_by_name(tmp_path: Path) -> None:
-    with pytest.raises(OpsplitError, match="Unknown recipe 'nothing'.*one of .*/spectral"):
+    with pytest.raises(OpsplitError, match=r"Unknown recipe 'nothing'.*one of .*/spectral"):
         find_recipe("nothing")
     name, family = BUNDLED[-1]
     assert find_recipe(f"{name}/{family}") == ZOO / name / family / FILE

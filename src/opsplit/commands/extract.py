@@ -13,7 +13,7 @@ from opsplit.commands.common import Common, model_files, once
 class Extract(Common):
     """Read one operator from every trajectory and store the dictionary.
 
-    From your own trajectories: opsplit extract --model runs/mine --data mine.npz
+    Example: opsplit extract --model runs/mine --data mine.npz --out dictionary
     """
 
     model: str | None = None

@@ -26,7 +26,7 @@ PARTS = ("operator", "encoder", "training")
 class Pretrain(Common):
     """Train a model; kill it any time and run the same command to go on.
 
-    Your own data: opsplit pretrain my-equation --data mine.npz --minutes 20 --out runs/mine
+    Example: opsplit pretrain my-equation --data mine.npz --minutes 20 --out runs/mine
 
     Every setting is a flag, such as --training.budget.minutes 5. --operator chooses the operators,
     whose own settings are flags too: --operator polynomial --operator.degree 3
@@ -146,12 +146,13 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
     """`Pretrain` with the flags of the operator, and the defaults of preset and file, that the
     arguments ask for."""
     from opsplit.commands.flags import with_flags
+    from opsplit.pretrain.config import PRESETS
     from opsplit.pretrain.files import read_settings
 
-    config = _given(arguments, "--config")
+    config, preset = _given(arguments, "--config"), _given(arguments, "--preset")
     base, operator, encoder, training = read_settings(
         None if config is None else Path(config),
-        _given(arguments, "--preset"),
+        preset if preset in PRESETS else None,  # the parser refuses another one
         _given(arguments, "--operator"),
         stored=_given(arguments, "--data") is not None,
     )

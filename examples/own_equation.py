@@ -6,12 +6,10 @@ dynamics where both act together, which the model has never seen. It takes about
 writes `fisher-kpp.npz` and `fisher-kpp/` into the current folder.
 """
 
-from pathlib import Path
-
 import numpy as np
 
-from opsplit import OperatorSplitter, Trajectories
-from opsplit.pretrain.pretrain import pretrain
+from opsplit import OperatorSplitter, Trajectories, pretrain
+from opsplit.pretrain import Batches, Budget, Codebook, Execution, Optimiser, TrainConfig
 
 POINTS, LENGTH, DT = 64, 16.0, 0.25
 rng = np.random.default_rng(0)
@@ -56,19 +54,22 @@ stored = Trajectories.from_numpy(
 # 3. Pretrain. Trajectories with equal coefficients form an environment, and every environment
 # becomes one operator of the dictionary. The commitment keeps codes of one environment together;
 # it has to be small against the error of one step, which here begins near 0.016.
-result = pretrain(
+training = TrainConfig(
+    recipe="codebook",
+    budget=Budget(steps=600, validate_every=100),
+    batches=Batches(environments=16, states=8),
+    optimiser=Optimiser(learning_rate=1e-2, warm_up=20, ema=0.95),
+    codebook=Codebook(momentum=0.9, commitment=0.01, start="coefficients"),
+)
+model = pretrain(
+    stored,
     "fisher-kpp",
-    "spectral",
-    "tiny",
-    Path("fisher-kpp"),
-    data=stored,
-    changes={
-        "steps": 600, "environments": 16, "states": 8, "learning_rate": 1e-2,
-        "codebook_momentum": 0.9, "commitment": 0.01, "validate_every": 100,
-    },
-    threads=1,
-)  # fmt: skip
-print("one-step error of the pure mechanisms:", result["validation"])
+    operator="gated-products",
+    training=training,
+    preset="tiny",
+    execution=Execution(threads=1),
+)
+print("one-step error of the pure mechanisms:", model.metrics["validation"])
 
 # 4. Observe 16 frames of the whole equation, with coefficients that no environment had.
 true = {"r": 0.7, "D": 0.3}

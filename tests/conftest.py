@@ -19,10 +19,12 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import Model
+from opsplit.operators import GatedProducts, UNet
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.config import preset_configs
+from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.extract import extract
-from opsplit.pretrain.pretrain import pretrain
+from opsplit.pretrain.loop import Execution
+from opsplit.pretrain.run import pretrain
 
 settings.register_profile(
     "opsplit", deadline=None, max_examples=20, derandomize=True, database=None
@@ -126,9 +128,16 @@ def fitted_order() -> Callable[[Sequence[float], Sequence[float]], float]:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory of the spectral family after seconds of training."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    changes = {"steps": 100, "validate_every": 100}
+    training = preset_settings("tiny")[1]
+    training = replace(training, budget=replace(training.budget, steps=100, validate_every=100))
+    quiet = Execution(threads=1, quiet=True)
     pretrain(
-        "advection-diffusion", "spectral", "tiny", folder, changes=changes, threads=1, quiet=True
+        "advection-diffusion",
+        folder,
+        operator=GatedProducts(copies=2),
+        training=training,
+        preset="tiny",
+        execution=quiet,
     )
     return folder
 
@@ -144,17 +153,15 @@ def unet_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     physics = AdvectionDiffusion()
     config = ModelConfig(
         physics=physics.name,
-        family="unet",
         recipe="in-context",
         preset="tiny",
         channels=physics.channels,
-        ndim=1,
         dt=physics.dt,
-        grid=physics.grid.to_dict(),
+        grid=physics.grid,
         coefficients=("c", "D"),
         rescale=True,
-        encoder=replace(preset_configs("tiny", "unet")[0], head_width=4),
-        operator={"max_step": 1.001 * physics.dt},
+        encoder=replace(preset_settings("tiny")[0], head_width=4),
+        operator=UNet(max_step=1.001 * physics.dt),
     )
     disco = Disco(config).eval().requires_grad_(False)
     dictionary = extract(disco, physics.dictionary_trajectories("train", 4, seed=0))

@@ -18,7 +18,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.io import write_well
 from opsplit.model import Model
 from opsplit.physics import PHYSICS, AdvectionDiffusion
-from opsplit.pretrain.loop import read_metrics
+from opsplit.pretrain.loggers import read_metrics
 from opsplit.trajectories import Trajectories
 
 COMMANDS = ("demo", "predict", "identify", "search", "generate", "pretrain", "extract",
@@ -61,7 +61,10 @@ def test_generate(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_pretrain_extract_and_info(cli: Cli, tmp_path: Path) -> None:
-    small = "--preset tiny --steps 2 --environments 2 --states 2 --operators 3 --threads 1"
+    small = (
+        "--preset tiny --steps 2 --training.batches.environments 2 --training.batches.states 2 "
+        "--training.dictionary.operators 3 --threads 1"
+    )
     line = f"pretrain advection-diffusion {small} --seed 1 --out runs/ad --json"
     result = json.loads(cli(line))
     assert result["steps"] == 2
@@ -97,7 +100,10 @@ def test_pretrain_extract_and_info(cli: Cli, tmp_path: Path) -> None:
 
 def test_pretrain_on_stored_trajectories(cli: Cli, tmp_path: Path) -> None:
     cli("generate --n 2 --frames 20 --out data")
-    small = "--preset tiny --steps 1 --environments 2 --states 2 --threads 1"
+    small = (
+        "--preset tiny --steps 1 --training.batches.environments 2 --training.batches.states 2 "
+        "--threads 1"
+    )
     result = json.loads(
         cli(f"pretrain mine --data data/trajectories.npz {small} --out mine --json")
     )

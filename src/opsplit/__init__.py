@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from opsplit.model import load_model as load_model
     from opsplit.physics import get_physics as get_physics
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.pretrain.config import TrainConfig as TrainConfig
     from opsplit.pretrain.extract import extract as extract
+    from opsplit.pretrain.run import pretrain as pretrain
     from opsplit.search import Beam as Beam
     from opsplit.search import Pursuit as Pursuit
     from opsplit.search import Uniform as Uniform
@@ -32,11 +34,13 @@ _HOME = {
     "OperatorSplitter": "opsplit.predict.estimator",
     "Pursuit": "opsplit.search",
     "Recording": "opsplit.io.recording",
+    "TrainConfig": "opsplit.pretrain.config",
     "Trajectories": "opsplit.trajectories",
     "Uniform": "opsplit.search",
     "extract": "opsplit.pretrain.extract",
     "get_physics": "opsplit.physics",
     "load_model": "opsplit.model",
+    "pretrain": "opsplit.pretrain.run",
     "read": "opsplit.io.read",
 }
 

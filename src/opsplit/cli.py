@@ -19,7 +19,7 @@ from opsplit.commands.figures import Figures
 from opsplit.commands.fit import Identify, Predict, Search
 from opsplit.commands.generate import Generate
 from opsplit.commands.info import Info
-from opsplit.commands.pretrain import Pretrain
+from opsplit.commands.pretrain import Pretrain, pretrain_command, without_operator
 from opsplit.errors import OpsplitError
 
 Command = (
@@ -41,13 +41,19 @@ Command = (
 
 def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
+    options = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands)
+    if arguments[:1] == ["pretrain"]:
+        # The settings of a training, and their flags, follow from its operator.
+        kind = pretrain_command(arguments)
+        rest = without_operator(arguments[1:])
+        return tyro.cli(kind, prog="opsplit pretrain", args=rest, config=options)
     command: Common = tyro.cli(
         Command,
         prog="opsplit",
         description="Forecast dynamics a surrogate was never trained on, "
         "by splitting them into operators it knows.",
         args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+        config=options,
     )
     return command
 
@@ -58,9 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
     if given == ["--version"]:
         print(f"opsplit {__version__}")
         return
-    command = parse(given)
     try:
-        command.run()
+        parse(given).run()
     except OpsplitError as error:
         print(f"opsplit: {error}", file=sys.stderr)
         sys.exit(2)

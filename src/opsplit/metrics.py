@@ -41,3 +41,21 @@ def vrmse(predicted: Tensor, truth: Tensor, epsilon: float = 1e-7) -> Tensor:
     variance = truth.var(dims, correction=0)
     mean_square = (predicted - truth).square().mean(dims)
     return (mean_square / (variance + epsilon)).sqrt().mean((1, 2))
+
+
+def relative_error(predicted: Tensor, target: Tensor) -> Tensor:
+    """`||p - t|| / ||t||` of every state `(E, K, channel, *space)`, over channels and space."""
+    gap = (predicted - target).flatten(2).norm(dim=2)
+    return gap / target.flatten(2).norm(dim=2).clamp_min(1e-12)
+
+
+def channel_error(predicted: Tensor, target: Tensor, floor: float = 0.03) -> Tensor:
+    """The relative error of every channel by itself, then the mean over channels; `(E, K)`.
+
+    The norm of a channel has the share `floor` of the norm of the whole field added to it (as the
+    root of a sum of squares), so that a channel close to zero does not dominate.
+    """
+    gap = (predicted - target).flatten(3).norm(dim=3)
+    size = target.flatten(3).norm(dim=3)
+    whole = size.norm(dim=2, keepdim=True)
+    return (gap / (size.square() + (floor * whole).square()).sqrt().clamp_min(1e-12)).mean(2)

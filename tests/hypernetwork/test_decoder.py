@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from opsplit.hypernetwork.decoder import Decoder
-from opsplit.operators import Initialisation, OperatorFamily, Spectral, UNet
+from opsplit.operators import GatedProducts, Initialisation, OperatorFamily, Spectral, UNet
 
-FAMILIES = [Spectral(1, 1, max_step=0.1, copies=2), UNet(1, 1, max_step=0.1, width=4)]
+FAMILIES = [Spectral(1, 1, 0.1, nonlinearity=GatedProducts(copies=2)), UNet(1, 1, 0.1, width=4)]
 
 
 def start_of(family: OperatorFamily) -> Initialisation:
@@ -31,7 +31,7 @@ def codes(n: int, seed: int = 0, size: float = 1.0) -> Tensor:
     return size * torch.randn(n, 2, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.kind)
 def test_with_a_silent_head_every_code_means_the_start_of_the_family(
     family: OperatorFamily,
 ) -> None:
@@ -46,7 +46,7 @@ def test_with_a_silent_head_every_code_means_the_start_of_the_family(
     assert bool(((found[0] - begin.start).abs() <= allowed).all())
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.kind)
 @given(size=st.floats(0.1, 1e6), seed=st.integers(0, 99))
 def test_no_code_pushes_a_parameter_beyond_its_bound(
     family: OperatorFamily, size: float, seed: int
@@ -55,7 +55,7 @@ def test_no_code_pushes_a_parameter_beyond_its_bound(
     assert bool((found.abs() <= start_of(family).bound).all())
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.kind)
 def test_codes_are_decoded_one_by_one(family: OperatorFamily) -> None:
     decoder, z = writer(family), codes(4)
     together = decoder(z)
@@ -76,7 +76,7 @@ def test_a_decoder_is_built_again_from_its_sizes_and_weights(bias: bool) -> None
     assert torch.equal(again(codes(3)), decoder(codes(3)))
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.kind)
 def test_what_is_shared_moves_every_code_alike_in_the_familys_own_scale(
     family: OperatorFamily,
 ) -> None:
@@ -88,9 +88,12 @@ def test_what_is_shared_moves_every_code_alike_in_the_familys_own_scale(
     torch.testing.assert_close(decoder(codes(3)), expected.expand(3, -1))
 
 
-def test_bounds_and_scales_are_not_stored_with_the_weights() -> None:
+def test_bounds_and_scales_are_stored_with_the_weights() -> None:
     assert set(writer(FAMILIES[0]).state_dict()) == {
         "start",
+        "scale",
+        "bound",
+        "variation",
         "head.weight",
         "features.0.weight",
         "features.0.bias",

@@ -143,3 +143,17 @@ def test_offsets_beyond_the_longest_share_one_bias_per_direction() -> None:
 def test_a_patch_that_three_strides_cannot_make_is_refused(patch: int) -> None:
     with pytest.raises(OpsplitError, match=f"multiple of 4, got {patch}"):
         reader(patch=patch)
+
+
+@pytest.mark.parametrize("points", [5, 20, 33, 100])
+def test_a_grid_that_patches_do_not_divide_is_continued_periodically(points: int) -> None:
+    encoder, context = reader(patch=16), frames(2, 4, 1, (points,))
+    whole = -(-points // 16) * 16
+    continued = context[..., torch.arange(whole) % points]
+    assert bool(torch.isfinite(encoder(context)).all())
+    # Every point counts, the last ones too.
+    moved = context.clone()
+    moved[..., -1] += 1
+    assert float((encoder(moved) - encoder(context)).abs().max()) > 1e-6
+    assert torch.equal(encoder._whole_patches(context), continued)
+    assert encoder._whole_patches(continued) is continued

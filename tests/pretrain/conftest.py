@@ -8,6 +8,7 @@ import pytest
 
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.operators import GatedProducts, Spectral, UNet
 from opsplit.physics import AdvectionDiffusion
 
 
@@ -22,19 +23,22 @@ def small_model(line: AdvectionDiffusion) -> Callable[..., ModelConfig]:
     """The configuration of a small model; `environments` gives it a codebook."""
 
     def build(family: str = "spectral", environments: int = 0) -> ModelConfig:
+        step = 1.001 * line.dt
+        operators = {
+            "spectral": Spectral(max_step=step, nonlinearity=GatedProducts()),
+            "unet": UNet(max_step=step),
+        }
         return ModelConfig(
             physics=line.name,
-            family=family,  # type: ignore[arg-type]
             recipe="codebook" if environments else "in-context",
             preset="tiny",
             channels=line.channels,
-            ndim=1,
             dt=line.dt,
-            grid=line.grid.to_dict(),
+            grid=line.grid,
             coefficients=("c", "D"),
             environments=environments,
             encoder=EncoderConfig(width=8, blocks=1, heads=2, decoder_width=16, head_width=8),
-            operator={"max_step": 1.001 * line.dt},
+            operator=operators[family],
         )
 
     return build

@@ -25,32 +25,49 @@ from torch import Tensor
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.cli import main
 from opsplit.errors import OpsplitError
-from opsplit.hypernetwork.config import Family, ModelConfig, Recipe
-from opsplit.hypernetwork.disco import Disco, relative_error
-from opsplit.metrics import nrmse
+from opsplit.hypernetwork.config import ModelConfig, Recipe
+from opsplit.hypernetwork.disco import Disco
+from opsplit.metrics import nrmse, relative_error
 from opsplit.model import Model
+from opsplit.operators import Homogeneous
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.pretrain import loop
-from opsplit.pretrain.config import TrainConfig
-from opsplit.pretrain.loop import read_metrics, schedule, train, validate
-from opsplit.pretrain.pretrain import pretrain
-from opsplit.pretrain.sources import Batch, FreshSource, Source, StoredSource
+from opsplit.pretrain import clock
+from opsplit.pretrain.batch import Batch
+from opsplit.pretrain.config import (
+    Batches,
+    Budget,
+    Optimiser,
+    TrainConfig,
+    preset_settings,
+)
+from opsplit.pretrain.loggers import read_metrics
+from opsplit.pretrain.loop import Execution, batch_seed, train
+from opsplit.pretrain.losses import EncoderCodes, Trainee
+from opsplit.pretrain.optimiser import schedule
+from opsplit.pretrain.run import pretrain
+from opsplit.pretrain.sources import FreshSource, Source, StoredSource
+from opsplit.pretrain.start import borrow, codes_from_coefficients
+from opsplit.pretrain.validate import validate
 
 test_windows.__test__ = False  # type: ignore[attr-defined]
 
 QUICK = TrainConfig(
-    steps=8,
-    environments=2,
-    states=2,
-    context=4,
-    warm_up=2,
-    ema=0.9,
-    learning_rate=3e-3,
-    validate_every=3,
-    checkpoint_steps=2,
+    budget=Budget(steps=8, validate_every=3, checkpoint_steps=2),
+    batches=Batches(environments=2, states=2, context=4),
+    optimiser=Optimiser(learning_rate=3e-3, warm_up=2, ema=0.9),
 )
+QUIET = Execution(threads=1, quiet=True)
 Small = Callable[..., ModelConfig]
+
+
+def changed(config: TrainConfig, **changes: Any) -> TrainConfig:
+    """Settings with others in some of their groups."""
+    groups = {
+        key: replace(getattr(config, key), **value) if isinstance(value, dict) else value
+        for key, value in changes.items()
+    }
+    return replace(config, **groups)
 
 
 class Killed(BaseException):
@@ -84,8 +101,12 @@ def test_kill_9_and_the_same_command_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command(folder: str) -> list[str]:
-        flags = "--preset tiny --steps 60 --environments 2 --states 2 --operators 2 --threads 1"
-        return ["pretrain", *flags.split(), "--checkpoint-steps", "2", "--out", folder]
+        flags = (
+            "--preset tiny --steps 60 --training.batches.environments 2 "
+            "--training.batches.states 2 --training.dictionary.operators 2 "
+            "--training.budget.checkpoint-steps 2 --threads 1"
+        )
+        return ["pretrain", *flags.split(), "--out", folder]
 
     main(command(str(tmp_path / "whole")))
     killed = tmp_path / "killed"
@@ -118,7 +139,7 @@ def undisturbed(
     small_model: Small, line: AdvectionDiffusion, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    train(small_model(), QUICK, FreshSource(line), folder, device="cpu", quiet=True)
+    train(small_model(), QUICK, FreshSource(line), folder, QUIET)
     return folder
 
 
@@ -157,7 +178,7 @@ def test_death_at_any_write_changes_nothing(
             raise Killed
 
     def run() -> None:
-        train(small_model(), QUICK, FreshSource(line), tmp_path, device="cpu", quiet=True)
+        train(small_model(), QUICK, FreshSource(line), tmp_path, QUIET)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", dying)
@@ -176,18 +197,18 @@ def test_resuming_draws_the_rest_of_the_batches_only(
         steps: int = 0
 
         def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
-            self.steps += config.environments == QUICK.environments
+            self.steps += config.batches.environments == QUICK.batches.environments
             return self.inner.draw(config, generator)
 
     source = Counting(FreshSource(line))
     for budget, drawn in ((3, 3), (8, 8), (8, 8)):
-        config = replace(QUICK, steps=budget)
-        train(small_model(), config, source, tmp_path, device="cpu", quiet=True)
+        config = changed(QUICK, budget={"steps": budget})
+        train(small_model(), config, source, tmp_path, QUIET)
         assert source.steps == drawn
     assert facts(tmp_path)["step"] == 8
     # A smaller budget than what is done does nothing either, and the curve ends at the last step.
     (tmp_path / "metrics.csv").unlink()
-    train(small_model(), replace(QUICK, steps=2), source, tmp_path, device="cpu", quiet=True)
+    train(small_model(), changed(QUICK, budget={"steps": 2}), source, tmp_path, QUIET)
     assert source.steps == 8
     assert [row["step"] for row in read_metrics(tmp_path)] == [8]
 
@@ -195,10 +216,13 @@ def test_resuming_draws_the_rest_of_the_batches_only(
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"learning_rate": 1e-3}, "training.learning_rate: 0.003 -> 0.001"),
+        (
+            {"optimiser": {"learning_rate": 1e-3}},
+            "training.optimiser.learning_rate: 0.003 -> 0.001",
+        ),
         ({"seed": 1}, "training.seed: 0 -> 1"),
-        ({"environments": 3}, "training.environments: 2 -> 3"),
-        ({"family": "unet"}, "model.family: spectral -> unet"),
+        ({"batches": {"environments": 3}}, "training.batches.environments: 2 -> 3"),
+        ({"family": "unet"}, "model.operator.kind: spectral -> unet"),
     ],
 )
 def test_resuming_with_other_settings_is_refused(
@@ -209,9 +233,9 @@ def test_resuming_with_other_settings_is_refused(
     words: str,
 ) -> None:
     model = small_model(**{k: v for k, v in change.items() if k == "family"})
-    config = replace(QUICK, **{k: v for k, v in change.items() if k != "family"})
+    config = changed(QUICK, **{k: v for k, v in change.items() if k != "family"})
     with pytest.raises(OpsplitError, match="other settings") as caught:
-        train(model, config, FreshSource(line), undisturbed, device="cpu", quiet=True)
+        train(model, config, FreshSource(line), undisturbed, QUIET)
     assert words in str(caught.value)
     assert "--out" in str(caught.value)
 
@@ -224,7 +248,7 @@ def test_truncated_checkpoint(
     cut = whole[: int(keep * len(whole)) if keep < 1 else int(keep)]
     (tmp_path / "resume.safetensors").write_bytes(cut)
     with pytest.raises(OpsplitError, match=r"resume\.safetensors cannot be read.*Delete it"):
-        train(small_model(), QUICK, FreshSource(line), tmp_path, device="cpu", quiet=True)
+        train(small_model(), QUICK, FreshSource(line), tmp_path, QUIET)
 
 
 @given(warm_up=st.integers(0, 50), budget=st.integers(60, 500))
@@ -253,15 +277,15 @@ def test_time_budget_ends_training_and_counts_on(
             cls.now += 1
             return cls.now
 
-    monkeypatch.setattr(loop, "time", Clock)
-    config = replace(QUICK, steps=10**6, minutes=0.5, validate_every=10**6)
-    train(small_model(), config, FreshSource(line), tmp_path, device="cpu", quiet=True)
+    monkeypatch.setattr(clock, "time", Clock)
+    config = changed(QUICK, budget={"steps": 10**6, "minutes": 0.5, "validate_every": 10**6})
+    train(small_model(), config, FreshSource(line), tmp_path, QUIET)
     first = facts(tmp_path)
     assert 5 < first["step"] < 30
     assert 30 <= first["seconds"] < 40
     assert [row["step"] for row in read_metrics(tmp_path)] == [first["step"]]
-    longer = replace(config, minutes=1.0)
-    train(small_model(), longer, FreshSource(line), tmp_path, device="cpu", quiet=True)
+    longer = changed(config, budget={"minutes": 1.0})
+    train(small_model(), longer, FreshSource(line), tmp_path, QUIET)
     second = facts(tmp_path)
     assert first["step"] < second["step"] < 2.5 * first["step"]
     assert 60 <= second["seconds"] < 70
@@ -276,12 +300,12 @@ class Halves:
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
         known = {
-            loop._seed(config.seed, step, rank): (step, rank)
-            for step in range(config.steps)
+            batch_seed(config.seed, step, rank): (step, rank)
+            for step in range(config.budget.steps)
             for rank in range(self.processes)
         }
         step, rank = known.get(generator.initial_seed(), (99, 0))
-        settings = replace(config, environments=4)
+        settings = changed(config, batches={"environments": 4})
         batch = FreshSource(self.physics).draw(settings, torch.Generator().manual_seed(step))
         batch = replace(batch, environment=torch.tensor([0, 1, 0, 2]))
         if self.processes == 1 or step == 99:
@@ -296,16 +320,17 @@ def test_two_processes_make_the_step_of_one_on_both_halves(
     small_model: Small, line: AdvectionDiffusion, tmp_path: Path
 ) -> None:
     """Mean gradients and codebook sums; and steps that would drift apart if ranks differed."""
-    config = replace(
-        QUICK, steps=4, recipe="codebook", codebook_share=1.0, codebook_momentum=0.5, clip=1e9
+    config = changed(
+        QUICK,
+        recipe="codebook",
+        budget={"steps": 4},
+        codebook={"share": 1.0, "momentum": 0.5},
+        optimiser={"clip": 1e9},
     )
     model = small_model(environments=4)
     for processes in (1, 2):
         source, folder = Halves(line, processes), tmp_path / str(processes)
-        train(
-            model, config, source, folder,
-            device="cpu", processes=processes, threads=1, quiet=True,
-        )  # fmt: skip
+        train(model, config, source, folder, replace(QUIET, processes=processes))
     one, two = (tensors(tmp_path / name) for name in "12")
     start = Disco(model).state_dict()
     assert one.keys() == two.keys()
@@ -337,7 +362,7 @@ class Broken:
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
         batch = FreshSource(self.physics).draw(config, generator)
-        if config.environments != QUICK.environments:
+        if config.batches.environments != QUICK.batches.environments:
             return batch
         self.drawn += 1
         return replace(batch, state=batch.state / (self.drawn % 2))
@@ -350,9 +375,9 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(
     held = []
     source = Broken(line)
     for steps in (1, 2, 3):
-        config = replace(QUICK, steps=steps, validate_every=1)
+        config = changed(QUICK, budget={"steps": steps, "validate_every": 1})
         # Resumed, so that the rate of every step is that of the end of a budget.
-        train(small_model(), config, source, tmp_path, device="cpu", quiet=True)
+        train(small_model(), config, source, tmp_path, QUIET)
         held.append({n: t for n, t in tensors(tmp_path).items() if not n.startswith("average.")})
     assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
     assert any(not torch.equal(held[1][name], held[2][name]) for name in held[0])
@@ -365,7 +390,7 @@ def test_rows_start_in_the_order_of_their_coefficients(
     source = StoredSource(line.generate("train", 6, seed=0, frames=8))
     known = source.coefficients()
     disco = Disco(small_model(environments=6))
-    loop._begin_codebook(disco, source)
+    codes_from_coefficients(disco, source)
     for column, name in zip(disco.codebook.unbind(1), ("c", "D"), strict=True):
         assert column.abs().max().item() == 1
         torch.testing.assert_close(
@@ -385,8 +410,8 @@ def test_parts_learn_at_their_own_rates(
         "decoder.shared": {"shared_rate": 0.0},
     }.items():
         folder = tmp_path / still
-        config = replace(QUICK, steps=3, **changes)
-        train(model, config, FreshSource(line), folder, device="cpu", quiet=True)
+        config = changed(QUICK, budget={"steps": 3}, optimiser=changes)
+        train(model, config, FreshSource(line), folder, QUIET)
         found = tensors(folder)
         moved = {n for n, t in start.items() if not torch.equal(found[f"model.{n}"], t)}
         assert not any(name.startswith(still) for name in moved)
@@ -402,30 +427,32 @@ def test_training_begins_with_borrowed_weights(
     folder = tmp_path / "lender"
     tiny_model.save(folder)
     fresh = Disco(tiny_model.config, seed=1)
-    loop._borrow(fresh.get_submodule(part), str(folder), part)
+    borrow(fresh.get_submodule(part), str(folder), part)
     lent, own = tiny_model.disco.state_dict(), Disco(tiny_model.config, seed=1).state_dict()
     for name, found in fresh.state_dict().items():
         assert torch.equal(found, (lent if name.startswith(part) else own)[name])
     larger = replace(tiny_model.config, encoder=replace(tiny_model.config.encoder, width=32))
     with pytest.raises(OpsplitError, match=f"The {part or 'model'} of .* has other sizes"):
-        loop._borrow(Disco(larger).get_submodule(part), str(folder), part)
+        borrow(Disco(larger).get_submodule(part), str(folder), part)
 
 
 def test_operators_that_gained_parameters_borrow_all_others(
     small_model: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = small_model("unet")
-    richer = replace(plain, operator=plain.operator | {"power": "learned"})
+    richer = replace(plain, operator=Homogeneous(plain.operator, degree="learned"))
     donor, before, after = Disco(plain, 7), Disco(richer, 0), Disco(richer, 0)
-    monkeypatch.setattr("opsplit.model.load_model", lambda name, family: Model(donor, None, {}))  # type: ignore[arg-type]
-    loop._borrow(after, "donor")
+    monkeypatch.setattr(
+        "opsplit.pretrain.start.load_model", lambda name, family: Model(donor, None, {})
+    )  # type: ignore[arg-type]
+    borrow(after, "donor")
     codes = torch.randn(3, plain.encoder.code, generator=torch.Generator().manual_seed(1))
     given, own, now = (d.decoder(codes) for d in (donor, before, after))
     torch.testing.assert_close(now[:, :-1], given)
     assert not torch.equal(own[:, :-1], given)
     torch.testing.assert_close(now[:, -1].detach().mean(), torch.tensor(1.0), rtol=0, atol=0.1)
     with pytest.raises(OpsplitError, match="other sizes"):
-        loop._borrow(Disco(small_model("spectral"), 0), "donor")
+        borrow(Disco(small_model("spectral"), 0), "donor")
 
 
 def test_a_divided_frame_is_trained_as_the_chain_of_its_flows(
@@ -439,14 +466,14 @@ def test_a_divided_frame_is_trained_as_the_chain_of_its_flows(
     for share in divided.shares:
         u = disco.family.flow(operators, u, share * batch.duration)
     expected = relative_error(u, batch.target).mean(1)
-    torch.testing.assert_close(disco(divided)["error"], expected)
-    assert not torch.equal(disco(batch)["error"], expected)
+    torch.testing.assert_close(Trainee(disco)(EncoderCodes(), divided).error, expected)
+    assert not torch.equal(Trainee(disco)(EncoderCodes(), batch).error, expected)
 
 
 def initial_error(model: ModelConfig, config: TrainConfig, source: Source) -> float:
     disco = Disco(model, config.seed)
     average = {name: p.detach().clone() for name, p in disco.named_parameters()}
-    return validate(disco, average, source, config, torch.device("cpu"))["validation"]
+    return validate(Trainee(disco), average, source, config, torch.device("cpu"))["validation"]
 
 
 @pytest.mark.parametrize("recipe", ["in-context", "codebook", "plain"])
@@ -455,15 +482,21 @@ def test_every_recipe_and_family_lowers_the_error(
     small_model: Small,
     line: AdvectionDiffusion,
     tmp_path: Path,
-    family: Family,
+    family: str,
     recipe: Recipe,
     steps: int,
 ) -> None:
     stored = StoredSource(line.generate("train", 4, seed=0, frames=12))
     source: Source = stored if recipe == "codebook" else FreshSource(line)
     model = small_model(family, environments=stored.environments if recipe == "codebook" else 0)
-    config = replace(QUICK, recipe=recipe, steps=steps, states=4, ema=0.5, warm_up=1)
-    train(model, config, source, tmp_path, device="cpu", quiet=True)
+    config = changed(
+        QUICK,
+        recipe=recipe,
+        budget={"steps": steps},
+        batches={"states": 4},
+        optimiser={"ema": 0.5, "warm_up": 1},
+    )
+    train(model, config, source, tmp_path, QUIET)
     rows = read_metrics(tmp_path)
     assert rows[-1]["step"] == steps
     assert rows[-1]["validation"] < 0.97 * initial_error(model, config, source)
@@ -476,10 +509,15 @@ def test_dictionary_is_what_the_recipe_learned(
     """Rows of the codebook where a codebook was trained, codes of the encoder elsewhere."""
     stored = line.generate("train", 3, seed=0, frames=20)
     file = stored.save(tmp_path / "stored.npz")
-    changes = {"recipe": recipe, "steps": 1, "environments": 2, "states": 2}
-    folder = tmp_path / "model"
-    pretrain("mine", "spectral", "tiny", folder, data=file, changes=changes, threads=1, quiet=True)
-    model = Model.load(folder)
+    config = changed(
+        preset_settings("tiny", stored=True)[1],
+        recipe=recipe,
+        budget={"steps": 1},
+        batches={"environments": 2, "states": 2},
+    )
+    made = pretrain(file, tmp_path / "model", training=config, preset="tiny", execution=QUIET)
+    model = Model.load(tmp_path / "model")
+    assert model.metrics == made.metrics
     codes = model.dictionary.parts[0].codes
     if recipe == "codebook":
         assert torch.equal(codes, model.disco.codebook)
@@ -497,66 +535,48 @@ def test_an_encoder_trained_alone_leaves_the_operators_as_they_are(
     line: AdvectionDiffusion, tmp_path: Path
 ) -> None:
     file = line.generate("train", 3, seed=0, frames=20).save(tmp_path / "stored.npz")
-    changes: dict[str, Any] = {"steps": 3, "environments": 2, "states": 2}
+    usual = changed(
+        preset_settings("tiny", stored=True)[1],
+        budget={"steps": 3},
+        batches={"environments": 2, "states": 2},
+        codebook={"by_gradient": 1.0},
+    )
 
-    def made(name: str, **more: Any) -> Model:
-        folder = tmp_path / name
-        pretrain(
-            "mine", "spectral", "tiny", folder,
-            data=file, changes=changes | more, threads=1, quiet=True,
-        )  # fmt: skip
-        return Model.load(folder)
+    def made(name: str, **start: Any) -> Model:
+        config = changed(usual, start=start)
+        pretrain(file, tmp_path / name, training=config, preset="tiny", execution=QUIET)
+        return Model.load(tmp_path / name)
 
-    first = made("first", polish=1.0)
-    alone: dict[str, Any] = {"encoder_only": True, "polish": 1.0}
-    second = made("second", start_from=str(tmp_path / "first"), **alone)
+    first = made("first")
+    second = made("second", start_from=str(tmp_path / "first"), encoder_only=True)
     old, new = first.disco.state_dict(), second.disco.state_dict()
     # To the last bit: results are kept by it, and a zero has a sign.
-    changed = {
+    moved = {
         name.split(".")[0]
         for name, t in old.items()
         if t.numpy().tobytes() != new[name].numpy().tobytes()
     }
-    assert changed == {"encoder"}
+    assert moved == {"encoder"}
     for name in ("dictionary.safetensors", "dictionary.json"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     # The card tells of both trainings.
     (before,) = second.metrics["before"]
     assert before["steps"] == first.metrics["steps"] and before["curve"] == first.metrics["curve"]
     assert (tmp_path / "second" / "README.md").read_text().count("| minutes | step |") == 2
-    with pytest.raises(OpsplitError, match="--start-from a model of the codebook recipe"):
-        made("third", **alone)
+    with pytest.raises(OpsplitError, match="start-from a model of the codebook recipe"):
+        made("third", encoder_only=True)
     file = line.generate("train", 3, seed=1, frames=20).save(tmp_path / "stored.npz")
     with pytest.raises(
         OpsplitError, match=r"other dynamics than the 3 that .*first was trained on"
     ):
-        made("third", start_from=str(tmp_path / "first"), **alone)
+        made("third", start_from=str(tmp_path / "first"), encoder_only=True)
     assert not (tmp_path / "third").exists()
 
 
-def test_an_encoder_trained_alone_learns_to_tell_the_codes(
-    small_model: Small, line: AdvectionDiffusion
-) -> None:
-    stored = StoredSource(line.generate("train", 3, seed=0, frames=20))
-    disco = Disco(small_model("spectral", environments=stored.environments), 0)
-    batch = stored.draw(QUICK, torch.Generator().manual_seed(0))
-    out = disco(batch, only_read=True)
-    gap = disco.encode(batch.context) - disco.codebook[batch.environment]
-    torch.testing.assert_close(out["error"], gap.square().mean(1).sqrt())
-    torch.testing.assert_close(out["commitment"], gap.square().mean())
-    out["commitment"].backward()
-    before = float(out["commitment"].detach())
-    with torch.no_grad():
-        for weight in disco.encoder.parameters():
-            if weight.grad is not None:
-                weight -= 1e-3 * weight.grad
-    assert float(disco(batch, only_read=True)["commitment"].detach()) < before
-
-
 def test_trained_model_beats_persistence_on_unseen_transitions(tiny_model: Model) -> None:
-    config = TrainConfig(environments=64, states=8)
+    config = TrainConfig(batches=Batches(environments=64, states=8))
     drawn = FreshSource(AdvectionDiffusion()).draw(config, torch.Generator().manual_seed(2**50))
-    error = tiny_model.disco(drawn)["error"]
+    error = Trainee(tiny_model.disco)(EncoderCodes(), drawn).error
     persistence = relative_error(drawn.state, drawn.target).mean(1)
     assert error.mean() < 0.85 * persistence.mean()
     advected = torch.tensor([m == "c" for m in drawn.mechanisms()])

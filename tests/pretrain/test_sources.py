@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +16,15 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import Recipe
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.config import TrainConfig
-from opsplit.pretrain.sources import Batch, FreshSource, StoredSource, _uneven, resolved_frames
+from opsplit.pretrain.batch import Batch
+from opsplit.pretrain.config import Batches, TrainConfig
+from opsplit.pretrain.sources import FreshSource, StoredSource, _uneven, resolved_frames
 from opsplit.trajectories import Trajectories
+
+
+def settings(recipe: Recipe = "in-context", **batches: Any) -> TrainConfig:
+    return TrainConfig(recipe=recipe, batches=Batches(**batches))
+
 
 DURATIONS = st.sampled_from([0.25, 0.5, 1.0, 2.0])
 
@@ -50,7 +56,7 @@ def evolve(physics: AdvectionDiffusion, batch: Batch, states: Tensor, time: floa
 def test_fresh_targets_are_the_exact_solution(
     line: AdvectionDiffusion, recipe: Recipe, duration: float, warm_up: float, seed: int
 ) -> None:
-    config = TrainConfig(
+    config = settings(
         recipe=recipe, environments=3, states=4, durations=(duration,), warm_up_states=warm_up
     )
     batch = draw(line, config, seed)
@@ -65,7 +71,7 @@ def test_fresh_targets_are_the_exact_solution(
 def test_fresh_contexts_are_frames_dt_apart(
     line: AdvectionDiffusion, recipe: Recipe, seed: int
 ) -> None:
-    batch = draw(line, TrainConfig(recipe=recipe, environments=3, states=2, context=7), seed)
+    batch = draw(line, settings(recipe=recipe, environments=3, states=2, context=7), seed)
     assert batch.context.shape == (3, 7, 1, 33)
     after = evolve(line, batch, batch.context[:, :-1], line.dt)
     torch.testing.assert_close(batch.context[:, 1:], after, rtol=1e-4, atol=1e-5)
@@ -75,7 +81,7 @@ def test_fresh_contexts_are_frames_dt_apart(
 def test_plain_states_follow_their_context(
     line: AdvectionDiffusion, duration: float, seed: int
 ) -> None:
-    config = TrainConfig(recipe="plain", environments=3, states=4, durations=(duration,))
+    config = settings(recipe="plain", environments=3, states=4, durations=(duration,))
     batch = draw(line, config, seed)
     assert torch.equal(batch.state[:, 0], batch.context[:, -1])
     after = evolve(line, batch, batch.state[:, :-1], line.dt)
@@ -92,13 +98,13 @@ def closest(batch: Batch) -> float:
 
 @given(seed=st.integers(0, 2**20))
 def test_in_context_states_are_of_other_trajectories(line: AdvectionDiffusion, seed: int) -> None:
-    config = TrainConfig(environments=2, states=4, split="c")
+    config = settings(environments=2, states=4, split="c")
     assert closest(draw(line, config, seed)) > 1e-5
-    assert closest(draw(line, replace(config, recipe="plain"), seed)) < 1e-5
+    assert closest(draw(line, settings("plain", environments=2, states=4, split="c"), seed)) < 1e-5
 
 
 def test_fresh_batches_come_from_their_seed(line: AdvectionDiffusion) -> None:
-    config = TrainConfig(environments=3, states=4, durations=(0.5, 1.0), warm_up_states=0.5)
+    config = settings(environments=3, states=4, durations=(0.5, 1.0), warm_up_states=0.5)
     first, again, other = (draw(line, config, seed) for seed in (1, 1, 2))
     for name in ("context", "state", "target"):
         assert torch.equal(getattr(first, name), getattr(again, name))
@@ -124,16 +130,16 @@ def test_uneven_fields_differ_in_their_largest_scales_only(shape: tuple[int, ...
 
 def test_mechanisms_name_the_active_coefficients(line: AdvectionDiffusion) -> None:
     for split, expected in {"train": {"c", "D"}, "mixed-1.0": {"c+D"}, "c": {"c"}}.items():
-        batch = draw(line, TrainConfig(environments=40, states=1, split=split), 0)
+        batch = draw(line, settings(environments=40, states=1, split=split), 0)
         assert set(batch.mechanisms()) == expected
         assert batch.environment.tolist() == [-1] * 40
 
 
 def test_fresh_windows_must_fit(line: AdvectionDiffusion) -> None:
     with pytest.raises(OpsplitError, match="100 frames"):
-        draw(line, TrainConfig(recipe="plain", environments=1, states=90), 0)
+        draw(line, settings(recipe="plain", environments=1, states=90), 0)
     with pytest.raises(OpsplitError, match="100 frames"):
-        draw(line, TrainConfig(environments=1, states=1, context=101), 0)
+        draw(line, settings(environments=1, states=1, context=101), 0)
 
 
 def numbered(coefficients: Sequence[int], frames: int) -> Trajectories:
@@ -156,10 +162,10 @@ def numbered(coefficients: Sequence[int], frames: int) -> Trajectories:
 def test_stored_pairs_are_one_stride_apart_and_of_one_environment(
     coefficients: list[int], recipe: Recipe, stride: int, spare: int, seed: int
 ) -> None:
-    config = TrainConfig(
+    config = settings(
         recipe=recipe, environments=4, states=5, context=4, durations=(float(stride),)
     )
-    stored = numbered(coefficients, frames=config.context + stride + spare)
+    stored = numbered(coefficients, frames=config.batches.context + stride + spare)
     source = StoredSource(stored)
     assert source.environments == len(set(coefficients))
     assert source.coefficients()["mu"].tolist() == list(dict.fromkeys(coefficients))
@@ -182,7 +188,7 @@ def test_stored_pairs_are_one_stride_apart_and_of_one_environment(
 
 def test_stored_draws_reach_every_frame_and_trajectory() -> None:
     stored = numbered([0, 0, 1], frames=8)
-    config = TrainConfig(recipe="codebook", environments=64, states=16, context=4)
+    config = settings(recipe="codebook", environments=64, states=16, context=4)
     batch = StoredSource(stored).draw(config, torch.Generator().manual_seed(0))
     seen = set(batch.state[:, :, 0, 0].long().flatten().tolist())
     assert seen == {1000 * i + t for i in range(3) for t in range(7)}
@@ -194,7 +200,7 @@ def test_stored_draws_reach_every_frame_and_trajectory() -> None:
 def test_mechanisms_are_drawn_equally_often_and_their_values_too() -> None:
     """One environment without `mu`, nine with it: a half is without."""
     source = StoredSource(numbered([0, *range(1, 10)], frames=8))
-    config = TrainConfig(recipe="codebook", environments=3600, states=1, context=4)
+    config = settings(recipe="codebook", environments=3600, states=1, context=4)
     batch = source.draw(config, torch.Generator().manual_seed(0))
     counts = batch.environment.bincount(minlength=10).double()
     assert float(counts[0]) == pytest.approx(1800, abs=5 * math.sqrt(900))
@@ -228,7 +234,7 @@ def test_frames_are_resolved_until_the_upper_modes_hold_too_much(
     seed=st.integers(0, 2**20),
 )
 def test_lost_frames_are_not_drawn(recipe: Recipe, lost: int, seed: int) -> None:
-    config = TrainConfig(recipe=recipe, environments=4, states=8, context=4, durations=(1.0,))
+    config = settings(recipe=recipe, environments=4, states=8, context=4, durations=(1.0,))
     batch = StoredSource(steepening([lost], 20, 0.5), resolved=0.1).draw(
         config, torch.Generator().manual_seed(seed)
     )
@@ -241,35 +247,40 @@ def test_without_coefficients_every_trajectory_is_an_environment() -> None:
     source = StoredSource(Trajectories(known.data, known.times, known.grid))
     assert source.environments == 3
     assert source.coefficients() == {}
-    batch = source.draw(TrainConfig(environments=2, states=1, context=4), torch.Generator())
+    batch = source.draw(settings(environments=2, states=1, context=4), torch.Generator())
     assert batch.mechanisms() == ["none", "none"]
 
 
 @pytest.mark.parametrize("recipe, fewest", [("codebook", 17), ("plain", 18)])
 def test_too_few_stored_frames(recipe: Recipe, fewest: int) -> None:
-    config = TrainConfig(recipe=recipe, environments=2, states=2)
+    config = settings(recipe=recipe, environments=2, states=2)
     with pytest.raises(OpsplitError, match=f"the data have {fewest - 1}"):
         StoredSource(numbered([0, 1], fewest - 1)).draw(config, torch.Generator())
     batch = StoredSource(numbered([0, 1], fewest)).draw(config, torch.Generator())
     assert batch.context.shape[1] == 16
 
 
-@pytest.mark.parametrize("duration", [-0.5, 0.0, 1.5])
-def test_durations_between_stored_frames_are_refused(duration: float) -> None:
+def test_durations_between_stored_frames_are_refused() -> None:
     source = StoredSource(numbered([0, 1], 30))
-    with pytest.raises(OpsplitError, match=r"whole numbers of frames.*--durations 0.5 1"):
-        source.draw(TrainConfig(durations=(1.0, duration)), torch.Generator())
+    with pytest.raises(OpsplitError, match=r"whole numbers of frames.*such as 0.5 1"):
+        source.draw(settings(durations=(1.0, 1.5)), torch.Generator())
+
+
+@pytest.mark.parametrize("duration", [-0.5, 0.0])
+def test_durations_are_positive(duration: float) -> None:
+    with pytest.raises(OpsplitError, match="durations must be positive"):
+        settings(durations=(1.0, duration))
 
 
 @given(parts=st.integers(1, 5), seed=st.integers(0, 2**20))
 def test_a_share_of_a_frame_is_a_chain_of_flows_to_the_next(parts: int, seed: int) -> None:
     source = StoredSource(numbered([0, 1], 30))
-    config = TrainConfig(environments=2, states=3, durations=(1 / parts,))
+    config = settings(environments=2, states=3, durations=(1 / parts,))
     batch = source.draw(config, torch.Generator().manual_seed(seed))
     assert len(batch.shares) == parts
     assert min(batch.shares) >= 0 and sum(batch.shares) == pytest.approx(1)
     assert batch.duration == source.data.dt
-    whole = source.draw(replace(config, durations=(1.0,)), torch.Generator().manual_seed(seed))
+    whole = source.draw(settings(environments=2, states=3), torch.Generator().manual_seed(seed))
     assert whole.shares == (1.0,)
     assert batch.to(torch.device("cpu")).shares == batch.shares
 

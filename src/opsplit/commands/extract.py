@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from opsplit.commands.common import Common, model_files, once
 
@@ -13,17 +13,22 @@ from opsplit.commands.common import Common, model_files, once
 class Extract(Common):
     """Read one operator from every trajectory and store the dictionary.
 
-    Example: opsplit extract --model advection-diffusion --n 64 --out dictionary
-
-    From your own trajectories: opsplit extract --model runs/ad --data data/trajectories.npz
+    Example: opsplit extract --model runs/mine --data mine.npz --out dictionary
     """
 
-    model: str = "advection-diffusion"
-    """A bundled name or a model directory."""
-    family: Literal["spectral", "unet"] | None = None
-    """Which of the bundled models."""
+    model: str | None = None
+    """A bundled name or a model directory (default: the first bundled model)."""
+    family: str | None = None
+    """Which of the bundled models of that name, such as spectral or unet."""
     data: Path | None = None
-    """Trajectories (.npz); without them the model's equation is simulated."""
+    """Trajectories: any file that `opsplit describe` reads. Without them the model's equation is
+    simulated."""
+    axes: str | None = None
+    """Names of the axes of an array in --data, such as n,t,x."""
+    dt: float | None = None
+    """Time between the frames of --data, if the file does not say it."""
+    extent: tuple[float, ...] | None = None
+    """Length of every space axis of --data, if the file does not say it."""
     split: str = "train"
     """Coefficients to simulate."""
     n: int = 256
@@ -32,17 +37,21 @@ class Extract(Common):
     """Folder for the dictionary."""
 
     def run(self) -> None:
-        from opsplit.model import load_model, locate
+        from opsplit.model import bundled, load_model, locate
+
+        name = self.model or next(iter(bundled()))
 
         def work() -> dict[str, Any]:
+            from opsplit.io.read import read
             from opsplit.physics import get_physics
+            from opsplit.pretrain.data import load
             from opsplit.pretrain.extract import extract
-            from opsplit.trajectories import Trajectories
 
             assert self.out is not None
-            model = load_model(self.model, self.family)
+            model = load_model(name, self.family)
             if self.data is not None:
-                examples = Trajectories.load(self.data)[: self.n]
+                recording = read(self.data, axes=self.axes, dt=self.dt, extent=self.extent)
+                examples = load(recording)[: self.n]
             else:
                 physics = get_physics(model.config.physics)
                 physics.check_split(self.split)
@@ -55,6 +64,6 @@ class Extract(Common):
                 "description": repr(dictionary),
             }
 
-        source = model_files(locate(self.model, self.family))
+        source = model_files(locate(name, self.family))
         inputs = (*source, self.data) if self.data else source
         once(self, work, lambda r: f"{r['folder']}: {r['description']}", inputs)

@@ -3,59 +3,59 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from opsplit.commands.common import Common, effective_settings, leave_record
-from opsplit.hypernetwork.config import Preset, Recipe
+from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from opsplit.model import Model
+    from opsplit.pretrain.config import TrainConfig
+    from opsplit.pretrain.data import Data
+    from opsplit.pretrain.loop import Execution
+
+PARTS = ("operator", "encoder", "training")
+"""Groups of nested flags."""
 
 
 @dataclass(frozen=True)
 class Pretrain(Common):
     """Train a model; kill it any time and run the same command to go on.
 
-    Example: opsplit pretrain advection-diffusion --family spectral --minutes 25 --out runs/ad
+    Example: opsplit pretrain my-equation --data mine.npz --minutes 20 --out runs/mine
 
-    Your own equation: opsplit pretrain my-equation --data mine/trajectories.npz --out runs/mine
+    Every setting is a flag, such as --training.budget.minutes 5. --operator chooses the operators,
+    whose own settings are flags too: --operator polynomial --operator.degree 3
     """
 
-    physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
-    """The equation to simulate on the fly, or a name for your own data."""
+    physics: Annotated[str, tyro.conf.Positional] = ""
+    """The equation to simulate while training (default: the first that `opsplit info` lists), or a
+    name for your own data."""
     data: Path | None = None
-    """Train on these trajectories (what `opsplit generate` wrote) instead of simulating."""
-    family: Literal["spectral", "unet"] = "spectral"
-    """Operator family."""
-    recipe: Recipe | None = None
-    """Where codes and states come from (default: in-context; codebook for your own data)."""
-    preset: Preset = "cpu"
-    """Sizes and budgets: paper (GPU), cpu, tiny (seconds)."""
-    split: str = "train"
-    """Coefficients to train on, such as train, mixed-0.5 or mixed-1.0."""
+    """Train on these trajectories instead of simulating: any file that `opsplit describe` reads."""
+    axes: str | None = None
+    """Names of the axes of an array in --data, such as n,t,x."""
+    dt: float | None = None
+    """Time between the frames of --data, if the file does not say it."""
+    extent: tuple[float, ...] | None = None
+    """Length of every space axis of --data, if the file does not say it."""
+    boundary: tuple[str, ...] | None = None
+    """periodic, reflect or zero, for every axis of --data, if the file does not say it."""
+    recipe: str | None = None
+    """Run the chain of trainings that made a bundled model (NAME or NAME/FAMILY), or of a .toml
+    file; stages go to folders of --out."""
+    config: Path | None = None
+    """Settings in a TOML file: preset, [operator], [encoder], [training]. Flags win."""
+    preset: Literal["paper", "cpu", "tiny"] | None = None
+    """Sizes and budgets: paper (GPU), cpu (default), tiny (seconds)."""
     steps: int | None = None
-    """Step budget (default: the preset's)."""
+    """Short for --training.budget.steps."""
     minutes: float | None = None
-    """Time budget (default: the preset's)."""
-    environments: int | None = None
-    """Dynamics per step (default: the preset's)."""
-    states: int | None = None
-    """States per dynamics (default: the preset's)."""
-    durations: tuple[float, ...] | None = None
-    """Lengths of a training flow in frames, such as 0.5 1 4 (default: the preset's)."""
-    learning_rate: float | None = None
-    """Largest learning rate (default: the preset's)."""
-    encoder_from: str | None = None
-    """Start with the encoder of this model: a bundled name or a model directory."""
-    start_from: str | None = None
-    """Start with all weights of this model, to train it on: a bundled name or a model directory."""
-    encoder_only: bool = False
-    """Train only the encoder, to tell the operators of --start-from, which stay as they are."""
-    operators: int | None = None
-    """Operators to extract at the end (default: the preset's)."""
-    checkpoint_steps: int | None = None
-    """Steps between checkpoints (default: every two minutes)."""
+    """Short for --training.budget.minutes."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     processes: int = 1
@@ -64,42 +64,16 @@ class Pretrain(Common):
     """Threads per process (default: all cores, shared out)."""
     out: Path | None = Path("runs/model")
     """The run, and in the end the model directory."""
+    base: ClassVar[str] = "cpu"
+    """The preset that the settings start from: that of the flag, of the file, or this one."""
 
     def run(self) -> None:
         self.check()
-        from opsplit.pretrain.pretrain import pretrain
-
         assert self.out is not None
-        chosen = {
-            "steps": self.steps,
-            "minutes": self.minutes,
-            "environments": self.environments,
-            "states": self.states,
-            "learning_rate": self.learning_rate,
-            "dictionary": self.operators,
-            "recipe": self.recipe,
-            "encoder_from": self.encoder_from,
-            "start_from": self.start_from,
-            "encoder_only": self.encoder_only or None,
-            "durations": self.durations,
-            "checkpoint_steps": self.checkpoint_steps,
-        }
-        result = pretrain(
-            self.physics,
-            self.family,
-            self.preset,
-            self.out,
-            data=self.data,
-            changes={k: v for k, v in chosen.items() if v is not None}
-            | {"seed": self.seed, "split": self.split},
-            device=self.device,
-            processes=self.processes,
-            threads=self.threads,
-            logger=self.logger,
-            quiet=self.json,
-        )
-        inputs = (self.data,) if self.data else ()
-        leave_record(self, effective_settings(self, inputs), result)
+        model = self._recipe() if self.recipe is not None else self._train()
+        result = model.metrics
+        inputs = [p for p in (self.data, self.config) if p is not None]
+        leave_record(self, effective_settings(self, tuple(inputs)), result)
         if self.json:
             print(json.dumps(result))
             return
@@ -110,3 +84,109 @@ class Pretrain(Common):
             f"half-step consistency: {result['semigroup']:.5f}\n"
             f"{result['operators']} operators in the dictionary"
         )
+
+    def _recipe(self) -> Model:
+        from opsplit.pretrain.recipes import run_recipe
+
+        assert self.out is not None and self.recipe is not None
+        given = {"--data": self.data, "--config": self.config, "--preset": self.preset,
+                 "--steps": self.steps, "--minutes": self.minutes}  # fmt: skip
+        changed = [f"--{k}" for k in PARTS if vars(self)[k] != getattr(type(self), k)]
+        for flag in [flag for flag, value in given.items() if value is not None] + changed:
+            raise OpsplitError(f"A recipe has all its settings itself; leave {flag} out.")
+        return run_recipe(self.recipe, self.out, self._execution())
+
+    def _train(self) -> Model:
+        from opsplit.commands.flags import without_flags
+        from opsplit.pretrain.run import pretrain
+
+        assert self.out is not None
+        chosen = vars(self)
+        return pretrain(
+            self._data(),
+            self.out,
+            operator=without_flags(chosen["operator"]),
+            training=self._training(without_flags(chosen["training"])),
+            encoder=without_flags(chosen["encoder"]),
+            preset=self.base,
+            name=self.physics,
+            execution=self._execution(),
+        )
+
+    def _data(self) -> Data:
+        from opsplit.io.read import read
+        from opsplit.physics import PHYSICS
+
+        if self.data is not None:
+            return read(
+                self.data, axes=self.axes, dt=self.dt, extent=self.extent, boundary=self.boundary
+            )
+        name = self.physics or next(iter(PHYSICS))
+        if name not in PHYSICS:
+            raise OpsplitError(
+                f"Unknown physics {name!r}: choose from {sorted(PHYSICS)}, or give --data."
+            )
+        return name
+
+    def _training(self, training: TrainConfig) -> TrainConfig:
+        """Nested settings, with those that have short flags."""
+        short = {"steps": self.steps, "minutes": self.minutes}
+        given = {k: v for k, v in short.items() if v is not None}
+        # --seed and --training.seed are one setting; a flag that was given wins.
+        seed = self.seed if self.seed != type(self).seed else training.seed
+        return replace(training, budget=replace(training.budget, **given), seed=seed)  # type: ignore[arg-type]
+
+    def _execution(self) -> Execution:
+        from opsplit.pretrain.loop import Execution
+
+        return Execution(self.device, self.processes, self.threads, self.logger, quiet=self.json)
+
+
+def pretrain_command(arguments: list[str]) -> type[Pretrain]:
+    """`Pretrain` with the flags of the operator, and the defaults of preset and file, that the
+    arguments ask for."""
+    from opsplit.commands.flags import with_flags
+    from opsplit.pretrain.config import PRESETS
+    from opsplit.pretrain.files import read_settings
+
+    config, preset = _given(arguments, "--config"), _given(arguments, "--preset")
+    base, operator, encoder, training = read_settings(
+        None if config is None else Path(config),
+        preset if preset in PRESETS else None,  # the parser refuses another one
+        _given(arguments, "--operator"),
+        stored=_given(arguments, "--data") is not None,
+    )
+    parts = [with_flags(operator), with_flags(encoder), with_flags(training)]
+    nested: list[tuple[str, Any, Any]] = [
+        (name, type(part), field(default=part)) for name, part in zip(PARTS, parts, strict=True)
+    ]
+    return make_dataclass(
+        "Pretrain",
+        [*nested, ("seed", int, field(default=training.seed))],
+        bases=(Pretrain,),
+        frozen=True,
+        namespace={"__doc__": Pretrain.__doc__, "__module__": __name__, "base": base},
+    )
+
+
+def without_operator(arguments: list[str]) -> list[str]:
+    """The arguments without `--operator KIND`, which `pretrain_command` has used."""
+    out, skip = [], False
+    for word in arguments:
+        if skip:
+            skip = False
+        elif word == "--operator":
+            skip = True
+        elif not word.startswith("--operator="):
+            out.append(word)
+    return out
+
+
+def _given(arguments: list[str], flag: str) -> str | None:
+    """The value of a flag, as `--flag value` or `--flag=value`."""
+    for i, word in enumerate(arguments):
+        if word == flag and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return None

@@ -1,4 +1,4 @@
-"""What it takes to build a hypernetwork again, as plain values."""
+"""The settings that rebuild a hypernetwork, as plain values."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ class EncoderConfig(Settings):
     code: Annotated[int, Between(1, 4096)] = 2
     """Numbers in a code."""
     width: Annotated[int, Between(1, 16384)] = 128
-    """Width of the transformer."""
+    """Width of the transformer; a multiple of `heads`."""
     blocks: Annotated[int, Between(0, 256)] = 4
-    """Space-time blocks."""
+    """Space-time blocks of the transformer."""
     heads: Annotated[int, Between(1, 256)] = 4
     """Attention heads."""
     patch: Annotated[int, Between(4, 4096)] = 8
-    """Points per patch and axis (a multiple of 4)."""
+    """Points per patch and axis; a multiple of 4. An axis that it does not divide is continued
+    periodically up to the next multiple."""
     layer_scale: Annotated[float, Between(-1e6, 1e6)] = 1e-6
-    """Strength of every residual branch at the start; short trainings want it large."""
+    """Strength of every residual branch at the start. Short trainings need about 0.3."""
     decoder_width: Annotated[int, Between(1, 65536)] = 128
     """Width of the decoder."""
     head_width: Annotated[int, Between(1, 65536)] = 128
@@ -40,8 +41,9 @@ class EncoderConfig(Settings):
     head_bias: bool = False
     """Whether that layer has a bias, which all operators share."""
     moments: bool = False
-    """Tell the encoder the mean and the size of a context, which it takes off: how fast a field
-    changes says how strong a nonlinear term is only to those who know how large the field is."""
+    """Whether the encoder sees the mean and the standard deviation of a context besides the
+    standardised fields. The strength of a nonlinear term follows from the rate of change only if
+    the size of the field is known."""
 
     def check(self) -> None:
         if self.width % self.heads:
@@ -55,24 +57,27 @@ class EncoderConfig(Settings):
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
-    """What it takes to build a model again."""
+    """The settings that rebuild a model."""
 
     physics: Annotated[str, Printable()]
-    """The name of the equation or of the data."""
+    """Name of the equation or of the data."""
     operator: OperatorFamily
     """The operators that codes are decoded into."""
     grid: Grid
-    """The grid it was trained on."""
+    """The training grid."""
     dt: Size
     """Time between the frames of a context."""
     channels: Annotated[Names, AtMost(64)] = ("u",)
     coefficients: Names = ()
+    """Names of the coefficients that the training data state."""
     recipe: Recipe = "in-context"
+    """The way of training."""
     preset: Preset = "cpu"
+    """The preset that the settings started from."""
     environments: Annotated[int, Between(0, 10_000_000)] = 0
-    """Rows of the codebook (0: none)."""
+    """Rows of the codebook (0: no codebook)."""
     scale: Size = 1.0
-    """Fields are divided by this before operators act."""
+    """Fields are divided by this number before operators act."""
     rescale: bool = False
     """Divide by the size of the observed window as well (homogeneous physics only)."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)

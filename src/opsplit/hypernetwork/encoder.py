@@ -92,7 +92,8 @@ class Encoder(nn.Module):
 
     The context is standardised per sample and channel over time and space, cut into patches by
     three strided convolutions frame by frame, mixed by the blocks and averaged over all tokens.
-    With `moments` every token is told the mean and the deviation.
+    With `moments` every token is told the mean and the deviation. An axis that patches do not
+    divide is continued periodically up to the next multiple of the patch.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Encoder(nn.Module):
         dims = (1, *range(3, frames.ndim))
         deviation, mean = torch.std_mean(frames, dims, keepdim=True)
         x = (frames - mean) / (deviation + 1e-7)
+        x = self._whole_patches(x)
         batch, time = x.shape[:2]
         x = self.adapter(x.movedim(2, -1)).movedim(-1, 2).flatten(0, 1)
         for layer in self.stem:
@@ -145,3 +147,13 @@ class Encoder(nn.Module):
             x = block(x)
         code: Tensor = self.head(x.flatten(1, -2).mean(1))
         return code
+
+    def _whole_patches(self, x: Tensor) -> Tensor:
+        """Every space axis continued periodically to a multiple of the patch."""
+        for axis in range(3, x.ndim):
+            points = x.shape[axis]
+            missing = -points % self.patch
+            if missing:
+                wrapped = torch.arange(points + missing, device=x.device) % points
+                x = x.index_select(axis, wrapped)
+        return x

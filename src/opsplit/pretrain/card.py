@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from opsplit._files import write_text
 from opsplit.hypernetwork.config import ModelConfig
-from opsplit.pretrain.config import TrainConfig
+from opsplit.pretrain.config import TrainConfig, flat
 
 
 def write_card(
@@ -18,7 +17,7 @@ def write_card(
     result: dict[str, Any],
 ) -> None:
     """Write `README.md` into a model directory, from the run's own records."""
-    settings = "\n".join(f"- {k}: {v}" for k, v in asdict(config).items())
+    settings = "\n".join(f"- {k}: {v}" for k, v in flat(config.to_json()).items())
     earlier = "".join(
         f"\n\nBefore that, `{one['command']}` at commit {one.get('commit', 'unknown')}:\n"
         f"{one.get('steps', 'unknown')} steps in {one['minutes']:.1f} minutes.\n\n"

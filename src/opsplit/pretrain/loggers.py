@@ -60,3 +60,9 @@ def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | 
             f"pip install 'opsplit[{name}]'"
         ) from None
     raise OpsplitError(f"Unknown logger {name!r}; choose tensorboard or wandb.")
+
+
+def read_metrics(folder: Path) -> list[Row]:
+    """The rows of `metrics.csv`."""
+    with open(folder / "metrics.csv", newline="") as stream:
+        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(stream)]

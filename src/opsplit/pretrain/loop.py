@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor, nn
+from torch import Tensor
 
 from opsplit._files import read_json, write_json
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
-from opsplit.hypernetwork.disco import Disco
 from opsplit.pretrain import checkpoint
-from opsplit.pretrain.config import TrainConfig
-from opsplit.pretrain.loggers import MetricsFile, open_logger
-from opsplit.pretrain.sources import Batch, Source, StoredSource
+from opsplit.pretrain.clock import Clock
+from opsplit.pretrain.config import TrainConfig, flat
+from opsplit.pretrain.loggers import MetricsFile, Row, open_logger
+from opsplit.pretrain.losses import Trainee, loss_of_step
+from opsplit.pretrain.optimiser import make_optimiser, set_rates
+from opsplit.pretrain.sources import Source
+from opsplit.pretrain.start import begin
+from opsplit.pretrain.validate import validate
 from opsplit.progress import Progress
 
-MAY_CHANGE = {"steps", "minutes", "checkpoint_seconds", "checkpoint_steps", "validate_every"}
-"""Settings that may differ when a run is continued."""
+MAY_CHANGE = "training.budget."
+"""Settings that may differ when a run is continued begin with this."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how a training runs; none of it changes the result of one process."""
+
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, ..."""
+    processes: int = 1
+    """Data-parallel processes."""
+    threads: int | None = None
+    """Threads per process (None: all cores, shared out)."""
+    logger: Literal["tensorboard", "wandb"] | None = None
+    """Where the curve goes besides metrics.csv."""
+    quiet: bool = False
+    """No progress bar."""
 
 
 def train(
@@ -36,12 +53,7 @@ def train(
     config: TrainConfig,
     source: Source,
     folder: Path,
-    *,
-    device: str = "auto",
-    processes: int = 1,
-    threads: int | None = None,
-    logger: str | None = None,
-    quiet: bool = False,
+    execution: Execution | None = None,
 ) -> None:
     """Train until a budget ends, from the newest checkpoint in `folder` if there is one.
 
@@ -49,47 +61,44 @@ def train(
     killed at any moment continues with the same numbers as one that never stopped. The weights
     end up in `folder/resume.safetensors`, the curve in `folder/metrics.csv`.
     """
+    execution = execution or Execution()
     folder.mkdir(parents=True, exist_ok=True)
     _check_same_run(folder, model, config)
     # The encoder rests in some steps, the codebook in others.
     spawn = DDPStrategy(start_method="spawn", find_unused_parameters=True)
-    several = {"strategy": spawn} if processes > 1 else {}
-    accelerator, devices = _accelerator(device, processes)
+    several = {"strategy": spawn} if execution.processes > 1 else {}
+    accelerator, devices = _accelerator(execution)
     fabric = Fabric(accelerator=accelerator, devices=devices, **several)  # type: ignore[arg-type]
-    if processes > 1:
-        # Bound, because Fabric looks into arguments and does not take frozen dataclasses.
-        rest = (model, config, source, folder, logger, quiet)
-        fabric.launch(partial(_run_process, threads=threads, rest=rest))
+    run = partial(_run, model=model, config=config, source=source, folder=folder)
+    # Bound, because Fabric looks into arguments and does not take frozen dataclasses.
+    run = partial(run, execution=execution)
+    if execution.processes > 1:
+        fabric.launch(run)
     else:
-        _run(fabric, model, config, source, folder, logger, quiet)
+        run(fabric)
 
 
-def _accelerator(device: str, processes: int) -> tuple[str, int | list[int]]:
+def _accelerator(execution: Execution) -> tuple[str, int | list[int]]:
     """Fabric's words for `cpu`, `cuda` or `cuda:1`."""
-    kind, _, number = device.partition(":")
-    if number and processes > 1:
-        raise OpsplitError(f"{device} is one device; {processes} processes need --device {kind}.")
-    return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else processes
-
-
-def _run_process(fabric: Fabric, threads: int | None, rest: tuple[Any, ...]) -> None:
-    """One of several processes; threads are counted per process."""
-    if threads is not None:
-        torch.set_num_threads(threads)
-    _run(fabric, *rest)
+    kind, _, number = execution.device.partition(":")
+    if number and execution.processes > 1:
+        raise OpsplitError(
+            f"{execution.device} is one device; {execution.processes} processes need "
+            f"--device {kind}."
+        )
+    return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else execution.processes
 
 
 def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> None:
     """Refuse to continue a run under other settings; remember the settings of a new one."""
     file = folder / "training.json"
-    settings = json.loads(json.dumps({"model": model.to_json(), "training": asdict(config)}))
+    settings = {"model": model.to_json(), "training": config.to_json()}
     if (folder / checkpoint.FILE).exists() and file.exists():
-        before = read_json(file)
+        before, now = flat(read_json(file)), flat(settings)
         changed = [
-            f"{part}.{key}: {before.get(part, {}).get(key)} -> {value}"
-            for part, values in settings.items()
-            for key, value in values.items()
-            if before.get(part, {}).get(key) != value and key not in MAY_CHANGE
+            f"{key}: {before.get(key)} -> {value}"
+            for key, value in now.items()
+            if before.get(key) != value and not key.startswith(MAY_CHANGE)
         ]
         if changed:
             raise OpsplitError(
@@ -101,180 +110,126 @@ def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> No
 
 def _run(
     fabric: Fabric,
-    model_config: ModelConfig,
+    model: ModelConfig,
     config: TrainConfig,
     source: Source,
     folder: Path,
-    logger: str | None,
-    quiet: bool,
+    execution: Execution,
 ) -> None:
-    model = Disco(model_config, config.seed)
-    if config.recipe == "codebook":
-        _begin_codebook(model, source)
-    if config.encoder_from is not None:
-        _borrow(model.encoder, config.encoder_from, "encoder")
-    if config.start_from is not None:
-        _borrow(model, config.start_from, family=model_config.family)
-    if config.encoder_only:
-        model.decoder.requires_grad_(False)
-        model.codebook.requires_grad_(False)
-    shared = [] if model.decoder.shared is None else [model.decoder.shared]
-    others = [p for p in model.decoder.parameters() if p is not model.decoder.shared]
-    groups = [
-        {"params": [p for p in part if (p.ndim > 1) == decayed], "faster": rate}
-        | ({} if decayed else {"weight_decay": 0.0})
-        for part, rate in (
-            (list(model.encoder.parameters()), config.encoder_rate),
-            (others, 1.0),
-            (shared, config.shared_rate),
-        )
-        for decayed in (True, False)
-    ]
-    if len(model.codebook):
-        groups += [{"params": [model.codebook], "faster": 1.0, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(
-        groups,
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
-    )
-    wrapped, wrapped_optimiser = fabric.setup(model, optimiser)
-    model.reduce_sum = lambda x: _sum_over_processes(fabric, x)
-    average = {name: p.detach().clone() for name, p in model.named_parameters()}
-    facts: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0}
-    state_file = folder / checkpoint.FILE
-    if state_file.exists():
-        facts = checkpoint.load_state(state_file, model, average, optimiser)
-    step, before = int(facts["step"]), float(facts["seconds"])
-    running = float(facts.get("running", 0.0))
-    main = fabric.is_global_zero
-    metrics = MetricsFile(folder / "metrics.csv", keep_below=step) if main else None
-    extra = open_logger(logger, folder) if main else None
-    began = saved = time.monotonic()
-
-    def seconds() -> float:
-        return before + time.monotonic() - began
-
-    def save() -> None:
-        if main:
-            held = {"step": step, "seconds": seconds(), "running": running}
-            checkpoint.save_state(state_file, model, average, optimiser, held)
-
-    def record() -> None:
-        row = {"step": step, "seconds": round(seconds(), 2), "train": running}
-        row |= validate(model, average, source, config, fabric.device)
-        if metrics is not None:
-            metrics.write(row)
-        if extra is not None:
-            extra(row, step)
-
-    # The clock of the first process decides for all, so that they stop together.
-    def progress_made() -> float:
-        limit = config.minutes * 60 if config.minutes else math.inf
-        clock = fabric.broadcast(seconds()) if fabric.world_size > 1 else seconds()
-        return max(step / config.steps, clock / limit)
-
-    bar = Progress("pretrain", enabled=main and not quiet)
-    done = progress_made()
-    with bar:
+    """One process of a training."""
+    if execution.processes > 1 and execution.threads is not None:
+        torch.set_num_threads(execution.threads)
+    training = Training(fabric, model, config, source, folder)
+    curve = Curve(training, execution.logger) if fabric.is_global_zero else None
+    done = training.clock.done(training.step)
+    with Progress("pretrain", enabled=curve is not None and not execution.quiet) as bar:
         while done < 1:
-            for group in optimiser.param_groups:
-                rate = config.learning_rate * schedule(step, done, config.warm_up)
-                group["lr"] = group["faster"] * rate
-            generator = torch.Generator().manual_seed(_seed(config.seed, step, fabric.global_rank))
-            batch = source.draw(config, generator).to(fabric.device)
-            loss, error = _losses(wrapped, batch, config, generator, done)
-            wrapped_optimiser.zero_grad()
-            fabric.backward(loss)
-            norm = fabric.clip_gradients(
-                wrapped, wrapped_optimiser, max_norm=config.clip, error_if_nonfinite=False
-            )
-            # A flow that overflows must not take the weights with it.
-            if norm is None or bool(torch.isfinite(norm)):
-                wrapped_optimiser.step()
-            step += 1
-            decay = min(config.ema, (1 + step) / (10 + step))
-            checkpoint.update_average(average, model, decay)
-            if math.isfinite(error):
-                # A single flow that blows up would be seen in the mean for hundreds of steps.
-                error = min(error, 1.0)
-                running = error if running == 0 else 0.98 * running + 0.02 * error
-            done = progress_made()
-            if step % config.validate_every == 0 or done >= 1:
-                record()
-            now = time.monotonic()
-            due = config.checkpoint_steps and step % config.checkpoint_steps == 0
-            if due or now - saved > config.checkpoint_seconds:
-                save()
-                saved = now
-            bar.update(done, f"step {step}  error {running:.5f}")
+            training.make_step(done)
+            done = training.clock.done(training.step)
+            if training.step % config.budget.validate_every == 0 or done >= 1:
+                row = training.validation()
+                if curve is not None:
+                    curve.write(row)
+            if training.clock.save_is_due(training.step):
+                training.save()
+            bar.update(done, f"step {training.step}  error {training.running:.5f}")
     # A budget that ended before the first new step still leaves the row of its last step.
-    if metrics is not None and not any(row["step"] == step for row in metrics.rows):
-        record()
-    save()
+    if curve is not None and not curve.has(training.step):
+        curve.write(training.validation())
+    training.save()
     fabric.barrier()
 
 
-def _begin_codebook(model: Disco, source: Source) -> None:
-    """Rows start in the order of their coefficients, where these are known."""
-    known = source.coefficients() if isinstance(source, StoredSource) else {}
-    for i, values in enumerate(list(known.values())[: model.codebook.shape[1]]):
-        model.codebook.data[:, i] = values.float() / values.abs().max().clamp_min(1e-30)
+class Training:
+    """The state of a run in one process: weights, averages, optimiser and counters."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        model: ModelConfig,
+        config: TrainConfig,
+        source: Source,
+        folder: Path,
+    ) -> None:
+        self.fabric, self.config, self.source, self.folder = fabric, config, source, folder
+        self.disco = begin(model, config, source)
+        self.trainee = Trainee(self.disco)
+        self.optimiser = make_optimiser(self.disco, config.optimiser)
+        self.wrapped, self.wrapped_optimiser = fabric.setup(self.trainee, self.optimiser)
+        self.trainee.reduce_sum = partial(_sum_over_processes, fabric)
+        self.average = {name: p.detach().clone() for name, p in self.disco.named_parameters()}
+        facts: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0}
+        if self.file.exists():
+            facts = checkpoint.load_state(self.file, self.disco, self.average, self.optimiser)
+        self.step, self.running = int(facts["step"]), float(facts["running"])
+        self.clock = Clock(config.budget, fabric, float(facts["seconds"]))
+
+    @property
+    def file(self) -> Path:
+        return self.folder / checkpoint.FILE
+
+    def make_step(self, done: float) -> None:
+        """One batch, one step of the optimiser, one step of the averages."""
+        config, fabric = self.config, self.fabric
+        set_rates(self.optimiser, config.optimiser, self.step, done)
+        seed = batch_seed(config.seed, self.step, fabric.global_rank)
+        generator = torch.Generator().manual_seed(seed)
+        batch = self.source.draw(config, generator).to(fabric.device)
+        outcome = self.wrapped(loss_of_step(config, batch, done, generator), batch)
+        self.wrapped_optimiser.zero_grad()
+        fabric.backward(outcome.total)
+        norm = fabric.clip_gradients(
+            self.wrapped,
+            self.wrapped_optimiser,
+            max_norm=config.optimiser.clip,
+            error_if_nonfinite=False,
+        )
+        # A flow that overflows must not take the weights with it.
+        if norm is None or bool(torch.isfinite(norm)):
+            self.wrapped_optimiser.step()
+        self.step += 1
+        decay = min(config.optimiser.ema, (1 + self.step) / (10 + self.step))
+        checkpoint.update_average(self.average, self.disco, decay)
+        self._follow(float(outcome.error.detach().mean()))
+
+    def _follow(self, error: float) -> None:
+        """Move the running mean of the training error."""
+        if math.isfinite(error):
+            # A single flow that blows up would be seen in the mean for hundreds of steps.
+            error = min(error, 1.0)
+            self.running = error if self.running == 0 else 0.98 * self.running + 0.02 * error
+
+    def validation(self) -> Row:
+        """A row of the curve."""
+        row = {"step": self.step, "seconds": round(self.clock.seconds(), 2), "train": self.running}
+        return row | validate(
+            self.trainee, self.average, self.source, self.config, self.fabric.device
+        )
+
+    def save(self) -> None:
+        """Write the checkpoint (first process only)."""
+        if self.fabric.is_global_zero:
+            facts = {"step": self.step, "seconds": self.clock.seconds(), "running": self.running}
+            checkpoint.save_state(self.file, self.disco, self.average, self.optimiser, facts)
 
 
-def _borrow(into: nn.Module, name: str, part: str = "", family: str | None = None) -> None:
-    """Begin with trained weights: a whole model's, or those of a part such as its encoder.
+class Curve:
+    """Rows of validation errors: in `metrics.csv` and, if asked for, in another logger."""
 
-    What a code means is the same for every operator family, so an encoder serves another family.
-    Operators that have gained parameters at their end keep their own start for these.
-    """
-    from opsplit.model import load_model
+    def __init__(self, training: Training, logger: str | None) -> None:
+        self.file = MetricsFile(training.folder / "metrics.csv", keep_below=training.step)
+        self.extra: Callable[[Row, int], None] | None = open_logger(logger, training.folder)
 
-    disco = load_model(name, family).disco
-    weights = disco.get_submodule(part).state_dict()
-    for key, own in into.state_dict().items():
-        held = weights.get(key)
-        if key.startswith(("moments.", "encoder.moments.")):
-            weights.setdefault(key, own)
-        if key.startswith("decoder.") and held is not None and len(held) < len(own):
-            weights[key] = torch.cat([held, own[len(held) :]])
-    try:
-        into.load_state_dict(weights)
-    except RuntimeError:
-        raise OpsplitError(
-            f"The {part or 'model'} of {name} has other sizes than the one to train; "
-            "use the same preset."
-        ) from None
+    def write(self, row: Row) -> None:
+        self.file.write(row)
+        if self.extra is not None:
+            self.extra(row, int(row["step"]))
+
+    def has(self, step: int) -> bool:
+        return any(row["step"] == step for row in self.file.rows)
 
 
-def _losses(
-    model: Callable[..., dict[str, Tensor]],
-    batch: Batch,
-    config: TrainConfig,
-    generator: torch.Generator,
-    done: float = 0.0,
-) -> tuple[Tensor, float]:
-    use = None
-    if config.recipe == "codebook":
-        coin = torch.rand(len(batch.context), generator=generator)
-        use = (coin < config.codebook_share).to(batch.context.device)
-    if config.encoder_only:
-        out = model(batch, only_read=True)
-    elif config.recipe == "codebook" and done > 1 - config.polish:
-        read = float(torch.rand((), generator=generator)) < config.polish_reads
-        out = model(batch, per_channel=config.per_channel, polish=read)
-    else:
-        out = model(batch, use, config.codebook_momentum, config.per_channel)
-    error = float(out["error"].detach().mean())
-    return out["loss"].mean() + config.commitment * out["commitment"], error
-
-
-def schedule(step: int, done: float, warm_up: int) -> float:
-    """Linear warm-up in steps, then a cosine in the share of the budget that is used."""
-    cosine = 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-    return min(1.0, (step + 1) / max(1, warm_up)) * (1e-3 + (1 - 1e-3) * cosine)
-
-
-def _seed(seed: int, step: int, process: int) -> int:
+def batch_seed(seed: int, step: int, process: int) -> int:
     """A different stream for every (seed, step, process)."""
     mixed = (seed * 1_000_003 + step) * 1_009 + process
     return (mixed * 0x9E3779B97F4A7C15) % (2**63)
@@ -284,42 +239,3 @@ def _sum_over_processes(fabric: Fabric, x: Tensor) -> Tensor:
     total = fabric.all_reduce(x, reduce_op="sum")
     assert isinstance(total, Tensor)
     return total
-
-
-@torch.no_grad()
-def validate(
-    model: Disco,
-    average: dict[str, Tensor],
-    source: Source,
-    config: TrainConfig,
-    device: torch.device,
-) -> dict[str, float]:
-    """One-step error of the averaged weights on fixed unseen batches, per mechanism.
-
-    Codes are those of the dictionary to be: rows of a polished codebook, else the encoder's.
-    """
-    current = {name: p.detach().clone() for name, p in model.named_parameters()}
-    model.load_state_dict(average, strict=False)
-    settings = replace(config, durations=(1.0,), environments=32, states=8, warm_up_states=0.0)
-    found: dict[str, list[float]] = {}
-    read: list[float] = []
-    for index in range(2):
-        generator = torch.Generator().manual_seed(2**40 + index)
-        batch = source.draw(settings, generator).to(device)
-        rows = config.recipe == "codebook" and config.polish > 0
-        errors = model(batch, polish=False if rows else None)["error"].tolist()
-        if rows:
-            # Not in the mean: what direct prediction would score.
-            read += model(batch)["error"].tolist()
-        for mechanism, error in zip(batch.mechanisms(), errors, strict=True):
-            found.setdefault(f"validation {mechanism}", []).append(error)
-    model.load_state_dict(current, strict=False)
-    means = {name: sum(v) / len(v) for name, v in sorted(found.items())}
-    out = {"validation": sum(means.values()) / len(means), **means}
-    return out | ({"validation read": sum(read) / len(read)} if read else {})
-
-
-def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The rows of `metrics.csv`."""
-    with open(folder / "metrics.csv", newline="") as stream:
-        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(stream)]

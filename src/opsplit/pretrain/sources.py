@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -12,47 +12,37 @@ from opsplit.errors import OpsplitError
 from opsplit.fourier import mode_shares
 from opsplit.grid import Grid
 from opsplit.physics import Physics
+from opsplit.pretrain.batch import Batch
 from opsplit.pretrain.config import TrainConfig
 from opsplit.trajectories import Trajectories
-
-
-@dataclass(frozen=True)
-class Batch:
-    """`E` dynamics with one context each and `K` pairs of states, `duration` apart."""
-
-    context: Tensor
-    """`(E, time, channel, *space)`"""
-    state: Tensor
-    """`(E, K, channel, *space)`"""
-    target: Tensor
-    """`(E, K, channel, *space)`"""
-    duration: float
-    environment: Tensor
-    """Row in the codebook of each dynamics, or -1."""
-    coefficients: dict[str, Tensor]
-    """Physical coefficients of each dynamics."""
-    shares: tuple[float, ...] = (1.0,)
-    """The duration as a chain of flows: what each of them has of it."""
-
-    def to(self, device: torch.device) -> Batch:
-        context, state, target, environment = (
-            x.to(device) for x in (self.context, self.state, self.target, self.environment)
-        )
-        return replace(self, context=context, state=state, target=target, environment=environment)
-
-    def mechanisms(self) -> list[str]:
-        """Which coefficients are active in each dynamics, such as `c` or `c+D`."""
-        active = {name: v != 0 for name, v in self.coefficients.items()}
-        return [
-            "+".join(name for name, on in active.items() if on[i]) or "none"
-            for i in range(len(self.context))
-        ]
 
 
 class Source(Protocol):
     """Anything that can draw a training batch."""
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of training data that a model keeps.
+
+    Arguments:
+        name: of the equation or of the data.
+        coefficients: names of the known coefficients.
+        environments: number of different dynamics (0: drawn anew in every batch).
+        scale: fields are divided by this number before operators act.
+        rescale: whether observed windows may be scaled to unit size as well.
+    """
+
+    name: str
+    grid: Grid
+    dt: float
+    channels: tuple[str, ...]
+    coefficients: tuple[str, ...]
+    environments: int
+    scale: float
+    rescale: bool
 
 
 def _choose(durations: tuple[float, ...], generator: torch.Generator) -> float:
@@ -65,9 +55,17 @@ class FreshSource:
     def __init__(self, physics: Physics) -> None:
         self.physics = physics
 
+    def facts(self, name: str = "") -> Facts:
+        physics = self.physics
+        names = tuple(physics.sample_coefficients("train", 1, torch.Generator()))
+        return Facts(
+            name or physics.name, physics.grid, physics.dt, tuple(physics.channels), names,
+            environments=0, scale=1.0, rescale=physics.homogeneous,
+        )  # fmt: skip
+
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
-        physics, e, k = self.physics, config.environments, config.states
-        split, length, dt = config.split, config.context, self.physics.dt
+        physics, batches, dt = self.physics, config.batches, self.physics.dt
+        e, k, split, length = batches.environments, batches.states, batches.split, batches.context
 
         span = length + (k + 1 if config.recipe == "plain" else 0)
         if span > physics.frames:
@@ -83,7 +81,7 @@ class FreshSource:
         coefficients = physics.sample_coefficients(split, e, generator)
         fields = physics.initial_fields(e, generator, split)
         window = torch.arange(length, dtype=torch.float64)
-        duration = _choose(config.durations, generator)
+        duration = _choose(batches.durations, generator)
         if config.recipe == "plain":
             # States follow their own context: the paper's ablation.
             begin = frame(physics.frames - length - k - 1, e)
@@ -95,7 +93,7 @@ class FreshSource:
             begin = frame(physics.frames - length, e)
             context = physics.solve(fields, coefficients, (begin + window) * dt)
             others = physics.initial_fields(e * k, generator, split)
-            others = self._warm_up(others, config.warm_up_states, generator)
+            others = self._warm_up(others, batches.warm_up_states, generator)
             now = frame(physics.frames - 2, e * k)
             repeated = {name: v.repeat_interleave(k) for name, v in coefficients.items()}
             pair = physics.solve(others, repeated, torch.cat([now, now + duration], 1) * dt)
@@ -167,18 +165,26 @@ class StoredSource:
         if resolved is not None:
             self.frames = resolved_frames(trajectories, resolved)
 
+    def facts(self, name: str) -> Facts:
+        data = self.data
+        return Facts(
+            name, data.grid, data.dt, data.channels, tuple(data.coefficients),
+            self.environments, scale=float(data.data.std()) or 1.0, rescale=False,
+        )  # fmt: skip
+
     def coefficients(self) -> dict[str, Tensor]:
         """Coefficients of every environment."""
         return {name: v[self.first] for name, v in self.data.coefficients.items()}
 
     def draw(self, config: TrainConfig, generator: torch.Generator) -> Batch:
-        e, k, length = config.environments, config.states, config.context
-        if any(d <= 0 or (d > 1 and abs(d - round(d)) > 1e-9) for d in config.durations):
+        batches = config.batches
+        e, k, length = batches.environments, batches.states, batches.context
+        if any(d <= 0 or (d > 1 and abs(d - round(d)) > 1e-9) for d in batches.durations):
             raise OpsplitError(
-                f"Stored frames are whole steps apart: durations {config.durations} must be "
-                "whole numbers of frames, or shares of one (for instance --durations 0.5 1)."
+                f"Stored frames are whole steps apart: durations {batches.durations} must be "
+                "whole numbers of frames, or shares of one, such as 0.5 1."
             )
-        duration = _choose(config.durations, generator)
+        duration = _choose(batches.durations, generator)
         stride = max(1, round(duration))
         shares = _divide(max(1, round(1 / duration)), generator)
         frames = len(self.data.times)

@@ -39,6 +39,9 @@ class Standardised(RateWrapper):
                 )
 
     def fitted(self, examples: Examples) -> Self:
+        if self.centre or self.spread or self.rate_scale:
+            # Units that were given are kept.
+            return super().fitted(examples)
         axes = (0, *range(2, examples.states.ndim))
         centre = examples.states.mean(axes)
         spread = examples.states.std(axes).clamp_min(1e-12)

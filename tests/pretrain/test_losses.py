@@ -1,4 +1,4 @@
-"""The codebook against computation by hand."""
+"""Every way of training against computation by hand."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from opsplit.hypernetwork.config import ModelConfig
-from opsplit.hypernetwork.disco import Disco, channel_error, relative_error
+from opsplit.hypernetwork.disco import Disco
+from opsplit.metrics import channel_error, relative_error
 from opsplit.physics import AdvectionDiffusion
-from opsplit.pretrain.config import TrainConfig
-from opsplit.pretrain.loop import _losses
-from opsplit.pretrain.sources import Batch, FreshSource
+from opsplit.pretrain.batch import Batch
+from opsplit.pretrain.config import Batches, Codebook, Start, TrainConfig
+from opsplit.pretrain.losses import (
+    AveragedCodes,
+    EncoderCodes,
+    Recognition,
+    TrainedCodes,
+    Trainee,
+    loss_of_step,
+    update_codebook,
+)
+from opsplit.pretrain.sources import FreshSource
 
 ROWS, CODE = 5, 2
 ENVIRONMENT = torch.tensor([3, 0, 3, 1])
@@ -27,9 +37,14 @@ def disco(small_model: Callable[..., ModelConfig]) -> Disco:
     return Disco(small_model(environments=ROWS))
 
 
+@pytest.fixture
+def trainee(disco: Disco) -> Trainee:
+    return Trainee(disco)
+
+
 @pytest.fixture(scope="module")
 def batch(line: AdvectionDiffusion) -> Batch:
-    config = TrainConfig(environments=len(ENVIRONMENT), states=3)
+    config = TrainConfig(batches=Batches(environments=len(ENVIRONMENT), states=3))
     drawn = FreshSource(line).draw(config, torch.Generator().manual_seed(0))
     return replace(drawn, environment=ENVIRONMENT)
 
@@ -53,7 +68,7 @@ def test_used_rows_move_to_the_mean_of_their_samples(
     codes = torch.randn(len(data), CODE, generator=torch.Generator().manual_seed(seed))
     before = model.codebook.clone()
     environment, use = torch.tensor([e for e, _ in data]), torch.tensor([u for _, u in data])
-    model._update_codebook(codes, environment, use, momentum)
+    update_codebook(Trainee(model), codes, environment, use, momentum)
     for row in range(ROWS):
         mine = [codes[i] for i, (e, u) in enumerate(data) if e == row and u]
         if not mine:
@@ -64,10 +79,10 @@ def test_used_rows_move_to_the_mean_of_their_samples(
         torch.testing.assert_close(model.codebook[row], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_forward_uses_the_moved_row(disco: Disco, batch: Batch) -> None:
+def test_averaged_codes_use_the_moved_row(disco: Disco, trainee: Trainee, batch: Batch) -> None:
     use = torch.tensor([True, False, False, True])
     before, codes = disco.codebook.clone(), disco.encode(batch.context)
-    out = disco(batch, use, momentum=0.9)
+    out = trainee(AveragedCodes(use, momentum=0.9), batch)
     expected = before.clone()
     expected[3] = 0.9 * before[3] + 0.1 * codes[0]
     expected[1] = 0.9 * before[1] + 0.1 * codes[3]
@@ -75,14 +90,16 @@ def test_forward_uses_the_moved_row(disco: Disco, batch: Batch) -> None:
     used = torch.stack([expected[3], codes[1], codes[2], expected[1]])
     predicted = disco.family.flow(disco.operators(used), batch.state, batch.duration)
     error = relative_error(predicted, batch.target).mean(1)
-    torch.testing.assert_close(out["error"], error, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(out.error, error, rtol=1e-4, atol=1e-6)
     gap = (codes[[0, 3]] - expected[[3, 1]]).square()
-    torch.testing.assert_close(out["commitment"], gap.mean())
+    torch.testing.assert_close(out.commitment, gap.mean())
 
 
-def test_straight_through_gradient_is_the_encoders(disco: Disco, batch: Batch) -> None:
+def test_straight_through_gradient_is_the_encoders(
+    disco: Disco, trainee: Trainee, batch: Batch
+) -> None:
     use = torch.ones(4, dtype=torch.bool)
-    disco(batch, use, momentum=0.9)["error"].mean().backward()
+    trainee(AveragedCodes(use, momentum=0.9), batch).error.mean().backward()
     found = gradients(disco.encoder)
     disco.zero_grad()
     # The same by hand: the loss's gradient at the codebook's value, handed to the encoder.
@@ -97,9 +114,9 @@ def test_straight_through_gradient_is_the_encoders(disco: Disco, batch: Batch) -
         torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-7)
 
 
-def test_commitment_pulls_the_encoder_only(disco: Disco, batch: Batch) -> None:
+def test_commitment_pulls_the_encoder_only(disco: Disco, trainee: Trainee, batch: Batch) -> None:
     use = torch.tensor([True, False, False, False])
-    disco(batch, use, momentum=0.5)["commitment"].backward()
+    trainee(AveragedCodes(use, momentum=0.5), batch).commitment.backward()
     found = gradients(disco)
     assert disco.codebook.grad is None
     assert all(name.startswith("encoder.") for name in found)
@@ -110,31 +127,33 @@ def test_commitment_pulls_the_encoder_only(disco: Disco, batch: Batch) -> None:
         torch.testing.assert_close(found[name], expected, rtol=1e-4, atol=1e-8)
 
 
-def test_unused_codebook_changes_nothing(disco: Disco, batch: Batch) -> None:
+def test_unused_codebook_changes_nothing(disco: Disco, trainee: Trainee, batch: Batch) -> None:
     before = disco.codebook.clone()
-    plain = disco(batch)
-    unused = disco(batch, torch.zeros(4, dtype=torch.bool), momentum=0.1)
-    assert torch.equal(plain["error"], unused["error"])
-    assert plain["commitment"].item() == unused["commitment"].item() == 0
+    plain = trainee(EncoderCodes(), batch)
+    unused = trainee(AveragedCodes(torch.zeros(4, dtype=torch.bool), momentum=0.1), batch)
+    assert torch.equal(plain.error, unused.error)
+    assert plain.commitment.item() == unused.commitment.item() == 0
     assert torch.equal(disco.codebook, before)
 
 
-@pytest.mark.parametrize("read", [False, True])
-def test_polish_trains_the_rows_that_are_drawn(disco: Disco, batch: Batch, read: bool) -> None:
-    out = disco(batch, polish=read)
-    out["loss"].mean().backward(retain_graph=read)
+@pytest.mark.parametrize("reading", [False, True])
+def test_rows_that_are_drawn_are_trained_by_gradient(
+    disco: Disco, trainee: Trainee, batch: Batch, reading: bool
+) -> None:
+    out = trainee(TrainedCodes(reading), batch)
+    out.error.mean().backward(retain_graph=reading)
     assert gradients(disco.encoder) == {}
     assert disco.codebook.grad is not None
     moved = disco.codebook.grad.abs().amax(1) > 0
     assert moved.nonzero()[:, 0].tolist() == sorted(set(ENVIRONMENT.tolist()))
-    assert (out["commitment"].item() > 0) == out["commitment"].requires_grad == read
+    assert (out.commitment.item() > 0) == out.commitment.requires_grad == reading
 
 
-def test_polish_lets_the_encoder_read_the_rows_and_not_move_them(
-    disco: Disco, batch: Batch
+def test_the_encoder_recognises_trained_rows_and_does_not_move_them(
+    disco: Disco, trainee: Trainee, batch: Batch
 ) -> None:
     before = disco.codebook.clone()
-    commitment = disco(batch, polish=True)["commitment"]
+    commitment = trainee(TrainedCodes(reading=True), batch).commitment
     gap = disco.encode(batch.context) - disco.codebook[ENVIRONMENT]
     torch.testing.assert_close(commitment, gap.square().mean())
     commitment.backward()
@@ -143,15 +162,48 @@ def test_polish_lets_the_encoder_read_the_rows_and_not_move_them(
     assert torch.equal(disco.codebook, before)
 
 
-@pytest.mark.parametrize("reads", [0.0, 1.0])
-def test_the_end_of_a_budget_polishes(disco: Disco, batch: Batch, reads: float) -> None:
-    config = TrainConfig(recipe="codebook", polish=0.3, polish_reads=reads, commitment=0.7)
-    for done, polished in ((0.69, False), (0.71, True)):
+def test_the_encoder_alone_learns_to_recognise_the_codes(
+    disco: Disco, trainee: Trainee, batch: Batch
+) -> None:
+    disco.codebook.requires_grad_(False)
+    out = trainee(Recognition(commitment=0.3), batch)
+    gap = disco.encode(batch.context) - disco.codebook[batch.environment]
+    torch.testing.assert_close(out.error, gap.square().mean(1).sqrt())
+    torch.testing.assert_close(out.commitment, gap.square().mean())
+    torch.testing.assert_close(out.total, 0.3 * out.commitment)
+    out.total.backward()
+    before = float(out.commitment.detach())
+    with torch.no_grad():
+        for weight in disco.encoder.parameters():
+            if weight.grad is not None:
+                weight -= 3e-3 * weight.grad
+    assert all(name.startswith("encoder.") for name in gradients(disco))
+    assert float(trainee(Recognition(), batch).commitment.detach()) < before
+
+
+@pytest.mark.parametrize("reading", [0.0, 1.0])
+def test_the_end_of_a_budget_trains_the_rows(
+    disco: Disco, trainee: Trainee, batch: Batch, reading: float
+) -> None:
+    codebook = Codebook(by_gradient=0.3, reading=reading, commitment=0.7)
+    config = TrainConfig(recipe="codebook", codebook=codebook)
+    for done, by_gradient in ((0.69, False), (0.71, True)):
         disco.zero_grad()
-        loss, _ = _losses(disco, batch, config, torch.Generator().manual_seed(0), done)
-        loss.backward()
-        assert (disco.codebook.grad is not None) == polished
-        assert bool(gradients(disco.encoder)) == (not polished or reads == 1)
+        loss = loss_of_step(config, batch, done, torch.Generator().manual_seed(0))
+        trainee(loss, batch).total.backward()
+        assert (disco.codebook.grad is not None) == by_gradient
+        assert bool(gradients(disco.encoder)) == (not by_gradient or reading == 1)
+
+
+def test_every_recipe_has_its_loss(batch: Batch) -> None:
+    def kind(**settings: object) -> type:
+        config = TrainConfig(**settings)  # type: ignore[arg-type]
+        return type(loss_of_step(config, batch, 0.5, torch.Generator()))
+
+    assert kind(recipe="in-context") is kind(recipe="plain") is EncoderCodes
+    assert kind(recipe="codebook") is AveragedCodes
+    assert kind(recipe="codebook", codebook=Codebook(by_gradient=1.0)) is TrainedCodes
+    assert kind(recipe="codebook", start=Start(encoder_only=True)) is Recognition
 
 
 FIELD = st.floats(-1, 1).map(lambda x: x + 2)
@@ -187,12 +239,14 @@ def test_a_vanished_channel_is_measured_against_the_field(size: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_share_and_weight_of_the_loss(disco: Disco, batch: Batch, share: float) -> None:
-    config = TrainConfig(
-        recipe="codebook", codebook_share=share, codebook_momentum=1.0, commitment=0.7
-    )
-    loss, error = _losses(disco, batch, config, torch.Generator().manual_seed(0))
-    out = disco(batch, torch.full((4,), bool(share)), momentum=1.0)
-    assert error == pytest.approx(out["error"].mean().item())
-    torch.testing.assert_close(loss, out["error"].mean() + 0.7 * out["commitment"])
-    assert (out["commitment"].item() > 0) == bool(share)
+def test_share_and_weight_of_the_loss(
+    disco: Disco, trainee: Trainee, batch: Batch, share: float
+) -> None:
+    codebook = Codebook(share=share, momentum=1.0, commitment=0.7)
+    config = TrainConfig(recipe="codebook", codebook=codebook)
+    found = trainee(loss_of_step(config, batch, 0.0, torch.Generator().manual_seed(0)), batch)
+    used = torch.full((4,), bool(share))
+    out = trainee(AveragedCodes(used, momentum=1.0), batch)
+    torch.testing.assert_close(found.error, out.error)
+    torch.testing.assert_close(found.total, out.error.mean() + 0.7 * out.commitment)
+    assert (out.commitment.item() > 0) == bool(share)

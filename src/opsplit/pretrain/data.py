@@ -1,0 +1,92 @@
+"""Training data from whatever a user has: trajectories, a recording, a file, or an equation."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from opsplit.errors import OpsplitError, OpsplitWarning
+from opsplit.io.read import read
+from opsplit.io.recording import Recording
+from opsplit.physics import PHYSICS, Physics, get_physics
+from opsplit.pretrain.config import Batches
+from opsplit.pretrain.sources import FreshSource, StoredSource
+from opsplit.trajectories import Trajectories
+
+Data = Trajectories | Recording | Physics | str | Path
+LIMIT_MB = 64_000.0
+"""Training data are read into memory whole, up to so many megabytes in double precision."""
+
+
+def is_stored(data: Data) -> bool:
+    """Whether the data are there, rather than an equation that makes them."""
+    return not isinstance(data, Physics) and str(data) not in PHYSICS
+
+
+def open_source(data: Data, batches: Batches) -> FreshSource | StoredSource:
+    """The source of training batches."""
+    if not is_stored(data):
+        physics = data if isinstance(data, Physics) else get_physics(str(data))
+        return _simulated(physics, batches.split)
+    assert not isinstance(data, Physics)
+    return StoredSource(load(data), batches.resolved)
+
+
+def load(data: Trajectories | Recording | str | Path) -> Trajectories:
+    """Stored data in memory, with frames at equal distances."""
+    if isinstance(data, str | Path):
+        if not Path(data).exists():
+            known = ", ".join(PHYSICS)
+            raise OpsplitError(f"No such file: {data}; it is no equation either ({known}).")
+        data = read(data)
+    found = _in_memory(data) if isinstance(data, Recording) else data
+    if not found.uniform:
+        raise OpsplitError(
+            "Training needs frames at equal distances in time; resample the data first."
+        )
+    return found
+
+
+def _in_memory(recording: Recording) -> Trajectories:
+    """All trajectories in single precision, read one by one into their place."""
+    if "dt" not in recording.known:
+        raise OpsplitError(
+            f"{recording.source} does not say the time between frames; add --dt, or in Python "
+            "opsplit.read(..., dt=0.1)."
+        )
+    if "extent" not in recording.known:
+        warnings.warn(
+            f"{recording.source} does not say how long its axes are: {recording.grid.extent} is "
+            "assumed, and coefficients are in that unit.",
+            OpsplitWarning,
+            stacklevel=2,
+        )
+    limit = LIMIT_MB / max(1, len(recording))
+    fields = torch.empty(recording.shape)
+    for i in range(len(recording)):
+        fields[i] = torch.from_numpy(recording.frames(i, limit_mb=limit))
+    known = {k: torch.tensor(v) for k, v in recording.coefficients.items()}
+    times = torch.tensor(recording.times)
+    return Trajectories(fields, times, recording.grid, recording.channels, known)
+
+
+def _simulated(physics: Physics, split: str) -> FreshSource:
+    physics.check_split(split)
+    if "warm-up" not in physics.splits:
+        raise OpsplitError(
+            f"{physics.name} is too dear to simulate while training. Store trajectories first: "
+            f"opsplit generate {physics.name} --out data, then "
+            f"opsplit pretrain {physics.name} --data data/{physics.name}"
+        )
+    return FreshSource(physics)
+
+
+def name_of(data: Data) -> str:
+    """A name for the model, if the user gives none."""
+    if isinstance(data, Physics):
+        return data.name
+    if isinstance(data, Recording):
+        data = data.source
+    return "mine" if isinstance(data, Trajectories) else Path(data).stem or "mine"

@@ -1,0 +1,112 @@
+"""`opsplit.pretrain`: from data to a model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from opsplit.errors import OpsplitError
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.model import Model, load_model
+from opsplit.pretrain.config import TrainConfig, preset_settings
+from opsplit.pretrain.data import Data, is_stored, name_of, open_source
+from opsplit.pretrain.finish import finish
+from opsplit.pretrain.loop import Execution, train
+from opsplit.pretrain.operator import Choice, fitted
+from opsplit.pretrain.sources import FreshSource, StoredSource
+
+
+def pretrain(
+    data: Data,
+    out: str | Path = "runs/model",
+    *,
+    operator: Choice = "spectral",
+    training: TrainConfig | None = None,
+    encoder: EncoderConfig | None = None,
+    preset: str = "cpu",
+    name: str = "",
+    execution: Execution | None = None,
+) -> Model:
+    """Train a model into the folder `out`, or continue the training that is there.
+
+    Arguments:
+        data: stored trajectories (`Trajectories`, `Recording` or a path), or an equation that is
+            simulated while training (`Physics` or its name).
+        operator: an operator family, a nonlinearity for the spectral family, or the name of one.
+        training: settings of the training (default: those of the preset).
+        encoder: sizes of the hypernetwork (default: those of the preset).
+        preset: `"paper"`, `"cpu"` or `"tiny"`.
+        name: of the model (default: the name of the equation or of the file).
+        execution: device, processes, threads, logger.
+    """
+    execution = execution or Execution()
+    threads = execution.threads or max(1, (os.cpu_count() or 1) // execution.processes)
+    torch.set_num_threads(threads)
+    usual_encoder, usual_training = preset_settings(preset, is_stored(data))
+    encoder, training = encoder or usual_encoder, training or usual_training
+    source = open_source(data, training.batches)
+    _check(training, source)
+    folder = Path(out)
+    if training.start.encoder_only:
+        # The operators are those of the model to start from.
+        model = replace(_recognisable(training, source), encoder=encoder)
+    else:
+        model = _model(source, name or name_of(data), operator, training, encoder, preset)
+    train(model, training, source, folder, execution)
+    return finish(folder, model, training, source)
+
+
+def _check(training: TrainConfig, source: FreshSource | StoredSource) -> None:
+    if training.recipe == "codebook" and isinstance(source, FreshSource):
+        raise OpsplitError(
+            "The codebook recipe needs environments: give stored trajectories with --data, "
+            "or use --training.recipe in-context."
+        )
+
+
+def _model(
+    source: FreshSource | StoredSource,
+    name: str,
+    operator: Choice,
+    training: TrainConfig,
+    encoder: EncoderConfig,
+    preset: str,
+) -> ModelConfig:
+    """The model that the settings and the data describe."""
+    facts = source.facts(name)
+    return ModelConfig(
+        physics=facts.name,
+        recipe=training.recipe,
+        preset=preset,  # type: ignore[arg-type]
+        channels=facts.channels,
+        dt=facts.dt,
+        grid=facts.grid,
+        coefficients=facts.coefficients,
+        environments=facts.environments if training.recipe == "codebook" else 0,
+        scale=facts.scale,
+        rescale=facts.rescale,
+        encoder=encoder,
+        operator=fitted(operator, facts, source, training),
+    )
+
+
+def _recognisable(training: TrainConfig, source: FreshSource | StoredSource) -> ModelConfig:
+    """The model whose codes an encoder learns to recognise; the data must be those of its
+    training."""
+    name = training.start.start_from
+    start = None if name is None else load_model(name)
+    if start is None or not start.config.environments or not isinstance(source, StoredSource):
+        raise OpsplitError(
+            "An encoder alone learns to recognise the codes of a trained codebook: give --data "
+            "and --training.start.start-from a model of the codebook recipe."
+        )
+    known = {key: values.tolist() for key, values in source.coefficients().items()}
+    if known != {key: list(values) for key, values in start.dictionary.coefficients.items()}:
+        raise OpsplitError(
+            f"The data have other dynamics than the {start.config.environments} that "
+            f"{name} was trained on; give the data of its training."
+        )
+    return start.config

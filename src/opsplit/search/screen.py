@@ -23,22 +23,23 @@ class Screen:
 
     def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
         frames = rates.shape[1]
-        begin = objective.windows.shape[1] - frames
-        rows = objective.scored[objective.scored >= begin] - begin
+        observed = objective.observed
+        begin = observed.frames.shape[1] - frames
+        rows = observed.scored[observed.scored >= begin] - begin
         self.used = len(rows)
-        self.sizes = objective.sizes[window, -self.used :].double()
+        self.sizes = observed.sizes[window, -self.used :].double()
         joined = torch.zeros(frames - 1, dtype=torch.bool).index_fill(0, rows.cpu(), True)
         mix = stride_mixture(run_lengths(joined), settings.strides, self.sizes)
-        moments = torch.cat([torch.zeros(1).double(), objective.between[begin:].cumsum(0)])
-        whole = integration_weights(moments / objective.dt, joined)[rows.cpu()]
-        weights = (mix @ whole.to(mix)) * objective.dt
+        moments = torch.cat([torch.zeros(1).double(), observed.steps[begin:].cumsum(0)])
+        whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
+        weights = (mix @ whole.to(mix)) * observed.dt
         n = len(rates)
         self.bad = ~rates.flatten(1).isfinite().all(1)
         rates = rates.masked_fill(self.bad.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
         self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
         self.mix = mix
-        self.targets = objective.targets[window, -self.used :]
-        change = self.targets - objective.states[window, -self.used :]
+        self.targets = observed.targets[window, -self.used :]
+        change = self.targets - observed.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.share = self.atoms @ self.change
         self.squares = self.atoms.square().sum(1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -401,13 +402,13 @@ def test_it_is_found_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("most", [None, 2.0, 6.0])
-def test_strengths_go_as_far_as_the_family_says_if_not_told(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, most: float | None
+def test_strengths_go_as_far_as_the_dictionary_says_if_not_told(
+    plant: Plant, most: float | None
 ) -> None:
     """Five times a slow advection explains the window; the bound lets it, or not."""
     window = plant({"c": 0.5}, frames=6)
     dictionary = mechanisms(c=[0.1])
     for own in (3.0, 8.0):
-        monkeypatch.setattr(Linear, "max_strength", own)
-        found = Pursuit(max_strength=most).run(Objective(dictionary, *window)).pick
+        bounded = replace(dictionary, max_strengths=np.array([own]))
+        found = Pursuit(max_strength=most).run(Objective(bounded, *window)).pick
         assert found.strengths[0] == pytest.approx(min(5.0, most or own), rel=1e-3)

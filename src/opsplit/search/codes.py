@@ -87,14 +87,17 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
         record.status += "; other codes fit no better"
         return
     own = build(x)
-    coefficients = {k: v[list(pick.operators)] for k, v in dictionary.coefficients.items()}
-    words = tuple(f"refined from operator {i}" for i in pick.operators)
-    record.dictionary = dictionary.merge(OperatorDictionary(own.parts, coefficients, words))
+    origin = list(pick.operators)
+    coefficients = {k: v[origin] for k, v in dictionary.coefficients.items()}
+    words = tuple(f"refined from operator {i}" for i in origin)
+    strongest = dictionary.max_strengths[origin]
+    refined = OperatorDictionary(own.parts, coefficients, words, dictionary.terms, strongest)
+    record.dictionary = dictionary.merge(refined)
     first = len(dictionary)
-    refined = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
-    record.add(refined)
-    record.pick = refined
-    record.finalists = [refined, *(record.finalists or [])]
+    found = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
+    record.add(found)
+    record.pick = found
+    record.finalists = [found, *(record.finalists or [])]
     record.status += f"; codes refined from {pick.error:.3g} to {error:.3g}"
 
 

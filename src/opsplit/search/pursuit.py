@@ -50,8 +50,8 @@ class Pursuit(Strategy):
         width: sets per length that are extended, chosen by algebra.
         survivors: sets per length that are scored with real flows (None: all).
         iterations: Levenberg-Marquardt steps on the survivors' strengths.
-        max_strength: largest strength (None: what all operators of the dictionary allow). A strength
-            is a longer flow, and learned flows are trained on short ones.
+        max_strength: largest strength (None: what all operators of the dictionary allow). A
+            strength is a longer flow, and learned flows are trained on short ones.
         strides: transitions over so many frames count together with single steps; 0 is the
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).

@@ -85,7 +85,7 @@ class Objective:
     def cost(self) -> Cost:
         """What was spent since the search began."""
         meter = self.meter
-        return Cost(meter.flows, meter.evaluations, meter.seconds, self.operators.flops)
+        return Cost(meter.flows, meter.evaluations, meter.seconds, self.operators.flops())
 
     def score(
         self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None

@@ -1,10 +1,10 @@
-"""Pursuit: our search. Rates once, small algebra for all sets, real flows for the survivors.
+"""Pursuit: our search. Rates once, least squares for all sets, real flows for the best.
 
-Along the observed frames every operator has a rate `f_i(u_t)`. A composition with strengths
-`s_i` explains the window if `u_b - u_a = sum_i s_i int_a^b f_i(u) dt` between all frames `a < b`;
-the integrals follow from the rates by quadrature. So sets of any size are scored by inner
-products of these integrals, without another call of an operator. The best of every size are
-then composed with real flows, and their strengths refined on the error that leaves.
+On the observed frames every operator has a rate `f_i(u_t)`. A composition with strengths `s_i`
+explains the window if `u_b - u_a = sum_i s_i int_a^b f_i(u) dt` between all frames `a < b`. The
+integrals follow from the rates by quadrature. Sets of any size are therefore scored by inner
+products of these integrals, without another call of an operator. The best sets of every size are
+then scored with real flows, and Levenberg-Marquardt steps refine their strengths.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from opsplit.search.strategy import (
 from opsplit.settings import AtMost, Between, Size
 
 LEAP = 0.5
-"""A size is passed over if one more part leaves less than this share of what is unexplained."""
+"""A size is passed over if one more part reduces the residual to less than this share."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Pursuit(Strategy):
             for i in live.tolist():
                 step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
                 trial[i] = (strengths[i] + step).clamp(0, self._most(objective))
-        # What counts are the strengths that explain all strides best, not the single steps.
+        # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
             best = Tried(tuple(operators), float(errors[i]), own)

@@ -1,4 +1,4 @@
-"""What all strategies share: budgets, the record of what was tried, re-ranking."""
+"""The parts that all strategies share: budget, record of scored compositions, re-ranking."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Tried:
 
 @dataclass
 class Record:
-    """What a search knows about one window."""
+    """The state of a search for one window."""
 
     tried: dict[tuple[int, ...], Tried] = field(default_factory=dict)
     pick: Tried | None = None
     status: str = ""
     done: bool = False
     identified: dict[str, float] | None = None
-    """Coefficients by more evidence than the pick's own parts."""
+    """Estimated coefficients, where they are not just those of the pick."""
     spread: dict[str, float] | None = None
     finalists: list[Tried] | None = None
-    """Those that ran freely over the window, once they did."""
+    """The compositions that ran freely over the window."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself."""
 

@@ -107,8 +107,13 @@ def main() -> None:
     ratio = rows["opsplit predict"]["ratio"]
     print(f"goal: at most {GOAL:g} times `import torch`; {'met' if ratio <= GOAL else 'missed'}")
     print(f"needless imports: {', '.join(heavy) or 'none'}")
-    facts = {"repeats": args.repeats, "goal": GOAL, "needless_imports": heavy}
-    write_json(args.out, {"commands": rows, **facts, **origin(args.seed, "cpu")})
+    facts = {
+        **origin(args.seed, "cpu"),
+        "command": shlex.join(["python", "benchmarks/startup.py", *sys.argv[1:]]),
+        "load_average": os.getloadavg()[0],
+        "repeats": args.repeats,
+    }
+    write_json(args.out, {**facts, "goal": GOAL, "needless_imports": heavy, "commands": rows})
 
 
 if __name__ == "__main__":

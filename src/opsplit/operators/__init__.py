@@ -10,11 +10,15 @@ from opsplit.operators.family import (
 from opsplit.operators.function import UserFunction
 from opsplit.operators.linear import Linear
 from opsplit.operators.spectral import (
+    LINEAR_PARTS,
     NONLINEARITIES,
+    Derivatives,
     FluxStencil,
     GatedProducts,
+    LinearPart,
     Nonlinearity,
     Polynomial,
+    Products,
     Spectral,
     Symbol,
 )
@@ -32,21 +36,25 @@ from opsplit.operators.wrappers import (
 
 __all__ = [
     "FAMILIES",
+    "LINEAR_PARTS",
     "NONLINEARITIES",
     "BandLimited",
     "Conserving",
+    "Derivatives",
     "Examples",
     "FluxStencil",
     "GatedProducts",
     "Homogeneous",
     "Initialisation",
     "Linear",
+    "LinearPart",
     "NonAmplifying",
     "Nonlinearity",
     "OperatorFamily",
     "Polynomial",
     "PotentialInputs",
     "Prepared",
+    "Products",
     "ShiftedStages",
     "Spectral",
     "Standardised",

@@ -220,4 +220,4 @@ def unpack(parameters: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     """Parameter vectors `(E, n)` as named tensors `(E, *shape)`."""
     pieces = parameters.split([math.prod(shape) for shape in shapes.values()], dim=1)
     both = zip(shapes.items(), pieces, strict=True)
-    return {name: piece.reshape(-1, *shape) for (name, shape), piece in both}
+    return {name: piece.reshape(len(parameters), *shape) for (name, shape), piece in both}

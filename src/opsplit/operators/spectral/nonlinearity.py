@@ -76,6 +76,7 @@ NONLINEARITIES: Registry[type[Nonlinearity]] = Registry(
     "nonlinearity",
     "opsplit.nonlinearities",
     {
+        "products": "opsplit.operators.spectral.products:Products",
         "polynomial": "opsplit.operators.spectral.polynomial:Polynomial",
         "flux-stencil": "opsplit.operators.spectral.flux_stencil:FluxStencil",
         "gated-products": "opsplit.operators.spectral.gated_products:GatedProducts",

@@ -34,6 +34,7 @@ from opsplit.operators.family import (
     unpack,
 )
 from opsplit.operators.flops import fft_flops
+from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.operators.spectral.nonlinearity import Nonlinearity
 from opsplit.operators.spectral.symbol import Symbol
 from opsplit.settings import Between, Size
@@ -64,7 +65,7 @@ class Spectral(OperatorFamily):
     channels: Channels = 1
     ndim: Axes = 1
     max_step: Step | None = None
-    linear: Symbol = field(default_factory=Symbol)
+    linear: LinearPart = field(default_factory=Symbol)
     nonlinearity: Nonlinearity | None = None
     wavenumber_unit: Size = 1.0
     filter_rate: Annotated[float, Between(0.0, 1e30)] = 0.0
@@ -113,13 +114,12 @@ class Spectral(OperatorFamily):
         return replace(self, nonlinearity=nonlinearity), torch.cat(pieces, 1)
 
     def fitted(self, examples: Examples) -> Self:
-        grid, linear, nonlinearity = examples.grid, self.linear, self.nonlinearity
-        if linear.highest_wavenumber is None:
-            linear = replace(linear, highest_wavenumber=math.pi / min(grid.spacing))
+        grid, nonlinearity = examples.grid, self.nonlinearity
         if nonlinearity is not None:
             nonlinearity = nonlinearity.fitted(examples, self.wavenumber_unit)
         return replace(
-            self, channels=examples.channels, ndim=grid.ndim, linear=linear,
+            self, channels=examples.channels, ndim=grid.ndim,
+            linear=self.linear.fitted(examples),
             nonlinearity=nonlinearity,
             max_step=SLACK * examples.dt if self.max_step is None else self.max_step,
         )  # fmt: skip

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
 
 from opsplit.fourier import odd_wavenumbers, squared_wavenumber
 from opsplit.grid import Grid
-from opsplit.settings import Between, Settings, Size
+from opsplit.operators.family import Examples
+from opsplit.operators.spectral.linear_part import LinearPart
+from opsplit.settings import Between, Size
 
 
 @dataclass(frozen=True)
-class Symbol(Settings):
+class Symbol(LinearPart):
     """`L(k)` of every channel, smooth in `k`, so that it works at any resolution and box size.
 
     With `kappa` the wavenumber in the operator's unit,
@@ -31,6 +34,8 @@ class Symbol(Settings):
         squared_dispersion: square `b1` and `b3`, keeping their sign. An operator without transport
             then needs no exact zero, which `kappa^3` would amplify.
     """
+
+    kind = "symbol"
 
     bumps: Annotated[int, Between(0, 64)] = 8
     highest_wavenumber: Size | None = None
@@ -58,7 +63,7 @@ class Symbol(Settings):
             begin[..., 0] = 0.1 * size[..., 0]
         return begin, size
 
-    def values(self, weights: dict[str, Tensor], grid: Grid, unit: float) -> Tensor:
+    def values(self, weights: Mapping[str, Tensor], grid: Grid, unit: float) -> Tensor:
         """`L` on the modes of a grid, `(E, channel, *modes)`."""
         decay, turn = weights["decay"], weights["turn"]
         kappa = odd_wavenumbers(grid, decay.dtype, decay.device) / unit
@@ -72,6 +77,11 @@ class Symbol(Settings):
         real = decay[:, 0] ** 2 + (size * decay[:, 1]) ** 2 + (size**2 * decay[:, 2]) ** 2
         imag = (kappa[:, None] * (turn[:, 0] + size**2 * turn[:, 1])).sum(1)
         return torch.complex(-real, imag)
+
+    def fitted(self, examples: Examples) -> Self:
+        if self.highest_wavenumber is not None:
+            return self
+        return replace(self, highest_wavenumber=math.pi / min(examples.grid.spacing))
 
     def _basis(self, size: Tensor) -> Tensor:
         """A constant and Gaussians in `log2(1 + |k|)`, `(1 + bumps, *modes)`."""

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily, Spectral, UNet
-from opsplit.operators.spectral import FluxStencil, GatedProducts, Polynomial
+from opsplit.operators.spectral import FluxStencil, GatedProducts, Polynomial, Products
 from opsplit.operators.wrappers import Standardised
 
 
@@ -49,6 +49,7 @@ LINE, SQUARE = Grid((256,), (16.0,)), Grid((64, 64), (1.0, 1.0))
         Polynomial(degree=3),
         Polynomial(degree=2, lower_degrees=False, derivatives=True, inverse=True),
         Polynomial(degree=2, dealias=1.5, derivatives=True),
+        Products(terms=("0*0", "0*0@x", "0*0:x", "0*0*0"), dealias=1.5),
     ],
     ids=str,
 )

@@ -76,7 +76,7 @@ print("one-step error of the pure mechanisms:", model.metrics["validation"])
 true = {"r": 0.7, "D": 0.3}
 whole = simulate(random_densities(1), *(np.array([v]) for v in true.values()), frames=40)[0]
 observed, future = whole[:16], whole[16:]
-splitter = opsplit.OperatorSplitter(model="fisher-kpp").fit(observed, dt=DT)
+splitter = opsplit.OperatorSplitter(model="fisher-kpp").fit(observed, dt=DT, extent=LENGTH)
 forecast = splitter.predict(steps=len(future))[:, 0]
 
 

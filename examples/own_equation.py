@@ -53,8 +53,7 @@ data = opsplit.Trajectories.from_numpy(
 data.save("fisher-kpp.npz")
 
 # 3. Pretrain. Trajectories with equal coefficients form an environment, and every environment
-# becomes one operator of the dictionary. The commitment keeps the codes of one environment
-# together. It has to be small against the error of one step, which is 0.016 at the beginning.
+# becomes one operator of the dictionary. Its code is trained by gradient.
 model = opsplit.pretrain(
     data,
     "fisher-kpp",
@@ -65,7 +64,7 @@ model = opsplit.pretrain(
         budget=Budget(steps=600, validate_every=100),
         batches=Batches(environments=16, states=8),
         optimiser=Optimiser(learning_rate=1e-2, warm_up=20, ema=0.95),
-        codebook=Codebook(momentum=0.9, commitment=0.01, start="coefficients"),
+        codebook=Codebook(by_gradient=1.0),
     ),
     name="fisher-kpp",
     execution=Execution(threads=1),

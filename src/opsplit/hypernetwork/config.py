@@ -34,6 +34,9 @@ class EncoderConfig(Settings):
     periodically up to the next multiple."""
     layer_scale: Annotated[float, Between(-1e6, 1e6)] = 1e-6
     """Strength of every residual branch at the start. Short trainings need about 0.3."""
+    decoder: Literal["network", "linear"] = "network"
+    """From codes to parameters: a small network, or one matrix for parameters that are linear in
+    the code (structures that were fitted by least squares)."""
     decoder_width: Annotated[int, Between(1, 65536)] = 128
     """Width of the decoder."""
     head_width: Annotated[int, Between(1, 65536)] = 128

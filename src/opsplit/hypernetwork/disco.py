@@ -12,6 +12,7 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.decoder import Decoder
 from opsplit.hypernetwork.encoder import Encoder
+from opsplit.hypernetwork.linear_decoder import LinearDecoder
 from opsplit.operators import Prepared
 
 
@@ -39,12 +40,16 @@ class Disco(nn.Module):
                 sizes.layer_scale,
                 sizes.moments,
             )
-            self.decoder = Decoder(
-                sizes.code,
-                self.family.initialisation(generator),
-                sizes.decoder_width,
-                sizes.head_width,
-                sizes.head_bias,
+            self.decoder: Decoder | LinearDecoder = (
+                LinearDecoder(sizes.code, self.family.n_parameters)
+                if sizes.decoder == "linear"
+                else Decoder(
+                    sizes.code,
+                    self.family.initialisation(generator),
+                    sizes.decoder_width,
+                    sizes.head_width,
+                    sizes.head_bias,
+                )
             )
             self.codebook = nn.Parameter(0.02 * torch.randn(config.environments, sizes.code))
 

@@ -12,11 +12,11 @@ from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig
 from opsplit.operators import NONLINEARITIES, Nonlinearity, OperatorFamily
 from opsplit.pretrain.config import TrainConfig, preset_settings
-from opsplit.pretrain.operator import named
+from opsplit.pretrain.operator import Auto, named
 from opsplit.settings import Settings
 
 S = TypeVar("S", bound=Settings)
-Operator = OperatorFamily | Nonlinearity
+Operator = OperatorFamily | Nonlinearity | Auto
 KEYS = ("preset", "operator", "encoder", "training")
 LARGEST = 1_000_000
 """Bytes of a file of settings."""
@@ -63,6 +63,8 @@ def operator_from(raw: Any, what: str) -> Operator:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("kind"), str):
         raise OpsplitError(f'{what} must be a table with a kind, such as kind = "spectral".')
     kind = raw["kind"]
+    if kind == Auto.kind:
+        return Auto.from_json(raw, what)
     base = Nonlinearity if kind in NONLINEARITIES else OperatorFamily
     # Values that the table does not give are those that the name alone stands for.
     return base.from_json(_merged(named(kind).to_json(), raw), what)
@@ -86,7 +88,7 @@ def read_settings(
     if not isinstance(chosen, str):
         raise OpsplitError(f"{path}: preset must be a name, got {chosen!r:.60}.")
     encoder, training = preset_settings(chosen, stored)
-    table = raw.get("operator", {"kind": "spectral"})
+    table = raw.get("operator", {"kind": "auto"})
     if operator is not None and table.get("kind") != operator:
         table = {"kind": operator}
     return (

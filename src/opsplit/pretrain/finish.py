@@ -34,20 +34,34 @@ def finish(
     if record.exists() and read_json(record).get("steps") == int(rows[-1]["step"]):
         return Model.load(folder)
     disco = trained(folder, model)
-    dictionary = make_dictionary(disco, config, source)
-    dictionary = replace(dictionary, terms=_terms(model)).with_max_strength(
-        config.dictionary.max_strength
+    structure: dict[str, Any] = {}
+    if config.start.encoder_only:
+        # The operators are those of the model to start from, whatever made them.
+        assert config.start.start_from is not None
+        start = load_model(config.start.start_from)
+        dictionary, structure = start.dictionary, start.metrics.get("structure", {})
+        if dictionary.parts[0].decoder is not None:
+            dictionary = make_dictionary(disco, config, source)
+            dictionary = replace(dictionary, terms=start.dictionary.terms)
+    else:
+        dictionary = make_dictionary(disco, config, source)
+        dictionary = replace(dictionary, terms=_terms(model)).with_max_strength(
+            config.dictionary.max_strength
+        )
+        if config.dictionary.prune:
+            dictionary = dictionary.pruned(config.dictionary.prune)
+    result = (
+        _result(rows)
+        | ({"structure": structure} if structure else {})
+        | {
+            "semigroup": semigroup(disco, source, config),
+            "operators": len(dictionary),
+            "peak_memory_mb": peak_memory_mb(),
+            **origin(config.seed),
+            "curve": thinned(rows),
+            "before": [] if structure else _history(config.start.start_from, model.family),
+        }
     )
-    if config.dictionary.prune:
-        dictionary = dictionary.pruned(config.dictionary.prune)
-    result = _result(rows) | {
-        "semigroup": semigroup(disco, source, config),
-        "operators": len(dictionary),
-        "peak_memory_mb": peak_memory_mb(),
-        **origin(config.seed),
-        "curve": thinned(rows),
-        "before": _history(config.start.start_from, model.family),
-    }
     made = Model(disco, dictionary, result)
     made.save(folder)
     write_card(folder, model, config, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,33 +15,48 @@ from opsplit.operators import (
     Nonlinearity,
     OperatorFamily,
     Spectral,
+    UNet,
 )
 from opsplit.pretrain.config import TrainConfig
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
+from opsplit.settings import Settings
 
-Choice = OperatorFamily | Nonlinearity | str
+
+@dataclass(frozen=True)
+class Auto(Settings):
+    """Let evidence in the data choose the structure of the operators."""
+
+    kind = "auto"
+
+
+Choice = OperatorFamily | Nonlinearity | Auto | str
 EXAMPLES = 64
 """States that units are taken from."""
 
 
-def named(name: str) -> OperatorFamily | Nonlinearity:
+def named(name: str) -> OperatorFamily | Nonlinearity | Auto:
     """A family or a nonlinearity by its name in the registries, with its default settings.
 
     `spectral` has products: a family that can only learn linear terms must be asked for.
     """
+    if name == Auto.kind:
+        return Auto()
     if name == Spectral.kind:
         return Spectral(nonlinearity=GatedProducts())
     if name in NONLINEARITIES:
         return NONLINEARITIES[name]()
     if name in FAMILIES:
         return FAMILIES[name]()
-    known = ", ".join([*FAMILIES, *NONLINEARITIES])
+    known = ", ".join([Auto.kind, *FAMILIES, *NONLINEARITIES])
     raise OpsplitError(f"Unknown operator {name!r}; choose from {known}.")
 
 
-def chosen(operator: Choice) -> OperatorFamily:
+def chosen(operator: Choice, periodic: bool = True) -> OperatorFamily:
     """The family that a user means; a nonlinearity is that of a spectral operator."""
     found = named(operator) if isinstance(operator, str) else operator
+    if isinstance(found, Auto):
+        # Simulated data, and walls: no structure can be read off integrals between frames.
+        found = named(Spectral.kind if periodic else UNet.kind)
     if isinstance(found, Nonlinearity):
         return Spectral(nonlinearity=found)
     if isinstance(found, OperatorFamily):
@@ -59,7 +74,7 @@ def fitted(
         examples = stored_examples(source, facts)
     else:
         examples = simulated_examples(source, facts, training)
-    family = chosen(operator).fitted(examples)
+    family = chosen(operator, facts.grid.periodic).fitted(examples)
     family.check_grid(facts.grid)
     return family
 

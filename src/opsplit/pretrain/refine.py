@@ -29,7 +29,7 @@ class Pairs:
     def change(self) -> Tensor:
         """Size of the change from state to target, `(E, K)`; never below rounding."""
         size = (self.targets - self.states).flatten(2).norm(dim=2)
-        return size + 1e-6 * self.targets.flatten(2).norm(dim=2) + 1e-300
+        return size + 2e-7 * self.targets.flatten(2).norm(dim=2) + 1e-300
 
     def take(self, index: Sequence[int]) -> Pairs:
         """Some of the environments."""

@@ -24,7 +24,7 @@ FLOOR = 1e-5
 """Modes whose amplitude is below this share of the largest are left out."""
 NOISE = 5.0
 """Modes must stand out of the median of the upper third by this factor."""
-ROUNDING = 1e-6
+ROUNDING = 2e-7
 """Changes below this share of the field are rounding of stored numbers."""
 WORTH = 0.9
 """One more term must leave less than this share of what was left before."""
@@ -34,6 +34,15 @@ NEGLIGIBLE = 1e-10
 """Shares of the squared change that nobody explains: stored numbers are rounded."""
 MOST = 8_000_000
 """Numbers of all terms on all frames that are held at once."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of an operator that come from the data."""
+
+    wavenumber: float
+    centre: tuple[float, ...] = ()
+    """Mean of every channel, where it is large against the deviations (empty: 0)."""
 
 
 @dataclass(frozen=True)
@@ -142,16 +151,16 @@ def _shortened(fit: Moments, held_out: Moments, channel: int, choice: Choice) ->
 
 
 def moments(
-    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, unit: float
+    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, units: Units
 ) -> Moments:
     """Inner products over trajectories `(trajectory, time, channel, *space)` of environments."""
-    parts = [_environment(u.double(), atoms, grid, dt, unit) for u in environments]
+    parts = [_environment(u.double(), atoms, grid, dt, units) for u in environments]
     gram, share, whole = (torch.stack(x) for x in zip(*parts, strict=True))
     return Moments(gram, share, whole)
 
 
 def _environment(
-    u: Tensor, atoms: Sequence[Atom], grid: Grid, dt: float, unit: float
+    u: Tensor, atoms: Sequence[Atom], grid: Grid, dt: float, units: Units
 ) -> tuple[Tensor, Tensor, Tensor]:
     spectrum = spectrum_of(u, grid.ndim)
     count = (mode_counts(grid).to(u) * resolved_modes(spectrum, grid)).flatten()
@@ -167,13 +176,13 @@ def _environment(
     weight = (size + rounding).clamp_min(1e-300).rsqrt()
     change = change * weight[..., None, None]
     quadrature = integration_weights(torch.arange(u.shape[1]).double()) * dt
-    products = _products(spectrum, atoms, grid, unit, kept) * root
+    products = _products(spectrum, atoms, grid, units, kept) * root
     gram, share = [], []
     for c in range(u.shape[2]):
         features = []
         for j, atom in enumerate(atoms):
             if atom.linear:
-                symbol = filter_symbol(atom.text, grid, unit, u).flatten()[kept]
+                symbol = filter_symbol(atom.text, grid, units.wavenumber, u).flatten()[kept]
                 features.append(symbol * modes[:, :, c])
             else:
                 features.append(products[:, :, j])
@@ -186,14 +195,15 @@ def _environment(
 
 
 def _products(
-    spectrum: Tensor, atoms: Sequence[Atom], grid: Grid, unit: float, kept: Tensor
+    spectrum: Tensor, atoms: Sequence[Atom], grid: Grid, units: Units, kept: Tensor
 ) -> Tensor:
     """Modes of all products `(trajectory, time, term, mode)`; zero for linear terms."""
     out = spectrum.new_zeros(*spectrum.shape[:2], len(atoms), int(kept.sum()))
     named = [(j, atom.text) for j, atom in enumerate(atoms) if not atom.linear]
     if not named:
         return out
-    bank = Products(tuple(text for _, text in named), dealias=1.0)
+    unit = units.wavenumber
+    bank = Products(tuple(text for _, text in named), dealias=1.0, centre=units.centre)
     weights = torch.zeros(1, spectrum.shape[2], len(named), dtype=torch.float64)
     tensors = bank.prepare({"products": weights}, grid, unit)
     for place, (j, text) in enumerate(named):

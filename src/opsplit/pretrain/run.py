@@ -11,19 +11,20 @@ import torch
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.model import Model, load_model
-from opsplit.pretrain.config import TrainConfig, preset_settings
+from opsplit.pretrain.auto import assemble, learn_structure
+from opsplit.pretrain.config import Start, TrainConfig, preset_settings
 from opsplit.pretrain.data import Data, is_stored, name_of, open_source
 from opsplit.pretrain.finish import finish
 from opsplit.pretrain.loop import Execution, train
-from opsplit.pretrain.operator import Choice, fitted
-from opsplit.pretrain.sources import FreshSource, StoredSource
+from opsplit.pretrain.operator import Auto, Choice, fitted
+from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 
 
 def pretrain(
     data: Data,
     out: str | Path = "runs/model",
     *,
-    operator: Choice = "spectral",
+    operator: Choice = "auto",
     training: TrainConfig | None = None,
     encoder: EncoderConfig | None = None,
     preset: str = "cpu",
@@ -36,6 +37,7 @@ def pretrain(
         data: stored trajectories (`Trajectories`, `Recording` or a path), or an equation that is
             simulated while training (`Physics` or its name).
         operator: an operator family, a nonlinearity for the spectral family, or the name of one.
+            `"auto"` lets the structure of stored data be chosen by evidence.
         training: settings of the training (default: those of the preset).
         encoder: sizes of the hypernetwork (default: those of the preset).
         preset: `"paper"`, `"cpu"` or `"tiny"`.
@@ -50,13 +52,50 @@ def pretrain(
     source = open_source(data, training.batches)
     _check(training, source)
     folder = Path(out)
-    if training.start.encoder_only:
+    if by_evidence(operator, source):
+        assert isinstance(source, StoredSource)
+        facts = source.facts(name or name_of(data))
+        model, training = _structured(source, facts, training, encoder, folder, execution, preset)
+    elif training.start.encoder_only:
         # The operators are those of the model to start from.
         model = replace(_recognisable(training, source), encoder=encoder)
     else:
         model = _model(source, name or name_of(data), operator, training, encoder, preset)
     train(model, training, source, folder, execution)
     return finish(folder, model, training, source)
+
+
+def by_evidence(operator: Choice, source: FreshSource | StoredSource) -> bool:
+    """Whether the structure of the operators is chosen by evidence in the data."""
+    stored = isinstance(source, StoredSource) and source.data.grid.periodic
+    return operator in (Auto.kind, Auto()) and stored
+
+
+def _structured(
+    source: StoredSource,
+    facts: Facts,
+    training: TrainConfig,
+    encoder: EncoderConfig,
+    folder: Path,
+    execution: Execution,
+    preset: str,
+) -> tuple[ModelConfig, TrainConfig]:
+    """The model of the structure that evidence shows, and the training of its encoder."""
+    place = folder / "structure"
+    if (place / "metrics.json").exists():
+        made = Model.load(place)
+    else:
+        structure = learn_structure(source, facts, execution.quiet)
+        made = assemble(structure, source, facts, encoder, preset)
+        made.save(place)
+    seconds = made.metrics["structure"]["seconds"]
+    budget = training.budget
+    if budget.minutes is not None:
+        budget = replace(budget, minutes=max(0.01, budget.minutes - seconds / 60))
+    start = Start(start_from=str(place), encoder_only=True)
+    codebook = replace(training.codebook, by_gradient=1.0)
+    later = replace(training, recipe="codebook", budget=budget, start=start, codebook=codebook)
+    return made.config, later
 
 
 def _check(training: TrainConfig, source: FreshSource | StoredSource) -> None:

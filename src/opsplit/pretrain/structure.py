@@ -20,7 +20,7 @@ from opsplit.operators import Derivatives, OperatorFamily, Products, Spectral
 from opsplit.operators.family import SLACK, unpack
 from opsplit.pretrain.library import Atom, libraries
 from opsplit.pretrain.refine import Pairs, errors, refine
-from opsplit.pretrain.regression import Moments, mode_counts, moments, select
+from opsplit.pretrain.regression import Moments, Units, mode_counts, moments, select
 from opsplit.pretrain.sources import resolved_frames
 from opsplit.trajectories import Trajectories
 
@@ -32,6 +32,8 @@ STEPS = (1, 2, 4, 8, 16, 32)
 """Integration steps per frame that are tried."""
 LARGEST_GROWTH = 2.0
 """Modes may grow this many times as fast as the fastest that the training fields hold."""
+LARGE = 3.0
+"""A mean of so many deviations is taken off before products are formed."""
 UNRESOLVED = 1e-4
 """Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
 STATES = 16
@@ -97,7 +99,7 @@ class Evidence:
                 cut = max(4, 2 * frames // 3)
                 self.fit.append(u[:, :cut])
                 self.unseen.append(u[:, min(cut, frames - 4) :])
-        self.unit = _usual_wavenumber(self.fit, self.grid)
+        self.units = Units(_usual_wavenumber(self.fit, self.grid), _centre(self.fit))
 
     def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
@@ -118,6 +120,13 @@ class Evidence:
         return out
 
 
+def _centre(environments: Sequence[Tensor]) -> tuple[float, ...]:
+    """Mean of every channel, if any is large against the deviations of its channel."""
+    every = torch.cat([u[:, ::4].transpose(0, 2).flatten(1) for u in environments], 1)
+    mean, deviation = every.mean(1), every.std(1)
+    return tuple(mean.tolist()) if bool((mean.abs() > LARGE * deviation).any()) else ()
+
+
 def _usual_wavenumber(environments: Sequence[Tensor], grid: Grid) -> float:
     """Root mean square wavenumber of the fields, means left out."""
     square, counts = squared_wavenumber(grid), mode_counts(grid)
@@ -136,7 +145,7 @@ def learn(evidence: Evidence, name: str, environments: Sequence[int]) -> Learned
     known = libraries(channels, grid.ndim)
     atoms = known[-1].atoms
     fit, unseen = (
-        moments([part[i] for i in environments], atoms, grid, evidence.dt, evidence.unit)
+        moments([part[i] for i in environments], atoms, grid, evidence.dt, evidence.units)
         for part in (evidence.fit, evidence.unseen)
     )
     train = evidence.pairs(environments, unseen=False, seed=1)
@@ -194,10 +203,10 @@ def _build(
 
 def make_family(linear: tuple[str, ...], products: tuple[str, ...], evidence: Evidence) -> Spectral:
     """A spectral family with these terms."""
-    channels = evidence.fit[0].shape[2]
+    channels, units = evidence.fit[0].shape[2], evidence.units
     return Spectral(
-        channels, evidence.grid.ndim, SLACK * evidence.dt,
-        Derivatives(linear, 1e30), Products(products) if products else None, evidence.unit,
+        channels, evidence.grid.ndim, SLACK * evidence.dt, Derivatives(linear, 1e30),
+        Products(products, centre=units.centre) if products else None, units.wavenumber,
     )  # fmt: skip
 
 
@@ -207,7 +216,7 @@ def _bounded(family: Spectral, parameters: Tensor, evidence: Evidence) -> Spectr
     free = replace(family, linear=replace(family.linear, max_growth=1e30))
     symbol = free.prepare(parameters, evidence.grid).tensors["symbol"].real
     k = squared_wavenumber(evidence.grid).sqrt()
-    inside = k <= 3 * evidence.unit
+    inside = k <= 3 * evidence.units.wavenumber
     fastest = float((symbol * inside).max().clamp_min(0))
     return replace(family, linear=replace(family.linear, max_growth=LARGEST_GROWTH * fastest))
 
@@ -273,7 +282,7 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
     """One family with the terms of all mechanisms, and the weights `(E, P)` of all environments."""
     names: dict[str, list[str]] = {"derivatives": [], "products": []}
     for one in learned:
-        for kind, terms in _used(one).items():
+        for kind, terms in used_terms(one).items():
             names[kind] += [t for t in terms if t not in names[kind]]
     family = make_family(tuple(names["derivatives"]), tuple(names["products"]), evidence)
     assert isinstance(family.linear, Derivatives)
@@ -287,13 +296,13 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
     }
     for one in learned:
         rows = torch.tensor(one.environments)
-        for kind, terms in _used(one).items():
+        for kind, terms in used_terms(one).items():
             for term, held in terms.items():
                 weights[kind][rows, :, names[kind].index(term)] = held
     return family, torch.cat([w.flatten(1) for w in weights.values()], 1)
 
 
-def _used(one: Learned) -> dict[str, dict[str, Tensor]]:
+def used_terms(one: Learned) -> dict[str, dict[str, Tensor]]:
     """Weights `(E, channel)` of the terms that a mechanism has."""
     assert isinstance(one.family.linear, Derivatives)
     names = {"derivatives": one.family.linear.terms}

@@ -1,0 +1,173 @@
+"""Training that nobody has to tailor: structure by evidence, then an encoder that recognises it.
+
+The structure of every mechanism is chosen and its weights are fitted in seconds to minutes; that
+alone is a complete dictionary. The rest of the budget trains the encoder, which direct prediction
+needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opsplit._files import origin
+from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.hypernetwork.disco import Disco
+from opsplit.hypernetwork.linear_decoder import LinearDecoder
+from opsplit.model import Model
+from opsplit.operators.spectral.filters import order_of
+from opsplit.operators.spectral.products import parse
+from opsplit.pretrain.sources import Facts, StoredSource
+from opsplit.pretrain.structure import (
+    Evidence,
+    Learned,
+    check_data,
+    join,
+    learn,
+    mechanisms,
+    used_terms,
+)
+from opsplit.pretrain.wording import learned_term
+from opsplit.progress import Progress
+from opsplit.terms import Term
+
+GOOD = 0.05
+"""Operators whose error is below this share of the change serve in compositions."""
+EXACT = 1e-5
+"""Directions of codes are added until they miss less than this share of the weights."""
+MOST_DIRECTIONS = 8
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What evidence says about all mechanisms of a data set."""
+
+    learned: tuple[Learned, ...]
+    evidence: Evidence
+    seconds: float
+
+    def report(self) -> dict[str, Any]:
+        """Choices, rivals and errors as plain values."""
+        rows: list[dict[str, Any]] = []
+        for one in self.learned:
+            terms = sorted({t for kind in used_terms(one).values() for t in kind})
+            rows.append({
+                "mechanism": one.mechanism,
+                "terms": terms,
+                "error": float(one.error.mean()),
+                "worst": float(one.error.max()),
+                "environments": len(one.environments),
+                "rivals": [
+                    {"structure": r.name, "terms": list(r.terms), "error": r.error}
+                    for r in one.rivals
+                ],
+            })  # fmt: skip
+        weak = [row["mechanism"] for row in rows if row["worst"] > GOOD]
+        verdict = "good for compositions" if not weak else f"weak: {', '.join(weak)}"
+        return {"verdict": verdict, "seconds": self.seconds, "mechanisms": rows}
+
+
+def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> Structure:
+    """The structure of every mechanism in the data."""
+    check_data(source.data)
+    began = time.monotonic()
+    evidence = Evidence(source.data, facts.scale)
+    found = mechanisms(source.data)
+    learned = []
+    with Progress("structure", enabled=not quiet, every=10.0) as bar:
+        for i, (name, environments) in enumerate(found.items()):
+            bar.update(i / len(found), f"mechanism {name}")
+            learned.append(learn(evidence, name, environments))
+    return Structure(tuple(learned), evidence, time.monotonic() - began)
+
+
+def assemble(
+    structure: Structure, source: StoredSource, facts: Facts, encoder: EncoderConfig, preset: str
+) -> Model:
+    """A model whose operators are those of the structure and whose encoder is untrained."""
+    family, parameters = join(structure.learned, structure.evidence)
+    codes, directions = code_directions(structure.learned, parameters)
+    config = ModelConfig(
+        physics=facts.name,
+        operator=family,
+        grid=facts.grid,
+        dt=facts.dt,
+        channels=facts.channels,
+        coefficients=facts.coefficients,
+        recipe="codebook",
+        preset=preset,  # type: ignore[arg-type]
+        environments=facts.environments,
+        scale=facts.scale,
+        encoder=replace(encoder, code=codes.shape[1], decoder="linear"),
+    )
+    disco = Disco(config)
+    assert isinstance(disco.decoder, LinearDecoder)
+    with torch.no_grad():
+        disco.decoder.directions.copy_(directions)
+        disco.codebook.copy_(codes)
+    disco.eval().requires_grad_(False)
+    known = {k: v.double().numpy() for k, v in source.coefficients().items()}
+    words = tuple(f"environment {i}" for i in range(len(parameters)))
+    part = Part(family, parameters.float(), None, facts.scale)
+    terms = learned_terms(structure, source, facts)
+    dictionary = OperatorDictionary((part,), known, words, terms)
+    return Model(disco, dictionary, {"structure": structure.report(), **origin(0)})
+
+
+def code_directions(learned: Sequence[Learned], parameters: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes `(E, d)` of unit size and the directions `(d, P)` they stand for.
+
+    Every mechanism has coordinates of its own: principal directions of its weights.
+    """
+    columns, rows = [], []
+    for one in learned:
+        index = list(one.environments)
+        weights = parameters[index]
+        size = weights.abs().amax(0).clamp_min(1e-300)
+        _, s, v = torch.linalg.svd(weights / size, full_matrices=False)
+        missed = (s.square().flip(0).cumsum(0).flip(0) / s.square().sum().clamp_min(1e-300)).sqrt()
+        rank = max(1, min(MOST_DIRECTIONS, int((missed > EXACT).sum())))
+        scores = (weights / size) @ v[:rank].T
+        unit = scores.square().mean(0).sqrt().clamp_min(1e-300)
+        held = parameters.new_zeros(len(parameters), rank)
+        held[index] = scores / unit
+        columns.append(held)
+        rows.append((v[:rank] * unit[:, None]) * torch.where(size > 1e-300, size, 0.0))
+    return torch.cat(columns, 1).float(), torch.cat(rows).float()
+
+
+def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> dict[str, Term]:
+    """What single coefficients multiply, from the mechanisms in which they act alone."""
+    unit = structure.evidence.units.wavenumber
+    out = {}
+    coefficients = source.coefficients()
+    for one in structure.learned:
+        if one.mechanism not in coefficients or structure.evidence.units.centre:
+            continue
+        values = coefficients[one.mechanism][list(one.environments)].double()
+        held: dict[tuple[str, bool], np.ndarray] = {}
+        for kind, terms in used_terms(one).items():
+            for text, weights in terms.items():
+                linear = kind == "derivatives"
+                order = order_of(text) if linear else parse(text).order
+                degree = 1 if linear else parse(text).degree
+                physical = weights * facts.scale ** (1 - degree) / unit**order
+                held[text, linear] = (physical / values[:, None]).median(0).values.numpy()
+        if held:
+            out[one.mechanism] = learned_term(held, facts.channels)
+    return out
+
+
+def save_structure(model: Model, folder: Path) -> Path:
+    """The model before its encoder is trained, in a folder of its own."""
+    place = folder / "structure"
+    model.save(place)
+    return place

@@ -1,0 +1,93 @@
+"""Learned terms in words: the printed form of what a mechanism was found to be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from opsplit.operators.spectral.filters import order_of, parts_of
+from opsplit.operators.spectral.products import parse
+from opsplit.terms import Term
+
+NEAR = 2e-3
+"""Numbers this close to a round one are printed as the round one."""
+
+
+def learned_term(weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str]) -> Term:
+    """The term of a coefficient from its weights per unit of the coefficient.
+
+    Arguments:
+        weights: for every term (text, whether it is linear) one number per channel, in the units
+            of the data.
+        channels: their names.
+    """
+    lines = []
+    for c, channel in enumerate(channels):
+        words = ""
+        for (text, linear), values in weights.items():
+            value = float(values[c])
+            if value:
+                what = _linear(text, channel) if linear else _product(text, channels)
+                words += _signed(value, what)
+        lines.append(words[3:] if words.startswith(" + ") else words.replace(" - ", "-", 1))
+    orders = {order_of(t) if linear else parse(t).order for t, linear in weights}
+    degrees = {1 if linear else parse(t).degree for t, linear in weights}
+    order = orders.pop() if len(orders) == 1 else None
+    text = lines[0] if len(lines) == 1 else f"({', '.join(line or '0' for line in lines)})"
+    return Term(
+        (text or "0")[:200],
+        order,
+        degrees.pop() if len(degrees) == 1 else None,
+        signed=order is not None and order % 2 == 1,
+    )
+
+
+def _signed(value: float, what: str) -> str:
+    sign, size = ("-", -value) if value < 0 else ("+", value)
+    number = _round(size)
+    if number == "1" and what:
+        return f" {sign} {what}"
+    return f" {sign} {number} {what}".rstrip()
+
+
+def _round(size: float) -> str:
+    """A number in a few digits; a nearly round one is round."""
+    for digits in (1, 2, 3):
+        short = float(f"{size:.{digits}g}")
+        if math.isclose(short, size, rel_tol=NEAR):
+            return f"{short:g}"
+    return f"{size:.4g}"
+
+
+def _linear(text: str, channel: str) -> str:
+    return _derivative(text, channel)
+
+
+def _derivative(name: str, what: str) -> str:
+    axes, before = "", ""
+    for part in parts_of(name):
+        if part[1]:
+            axes += part[1]
+        elif part[2]:
+            before += "lap" + (f"^{part[3]}" if part[3] else "") + " "
+        elif part[4]:
+            before += f"|k|{'^' + part[5] if part[5] else ''} "
+        else:
+            axes += part[6]
+            before += "lap^-1 "
+    held = f"({what})" if axes and (" " in what or "^" in what) else what
+    return before + (f"{held}_{axes}" if axes else what)
+
+
+def _product(text: str, channels: Sequence[str]) -> str:
+    term = parse(text)
+    counts: dict[str, int] = {}
+    for channel, name in term.factors:
+        factor = _derivative(name, channels[channel])
+        counts[factor] = counts.get(factor, 0) + 1
+    what = " ".join(f if n == 1 else f"{f}^{n}" for f, n in counts.items())
+    if not term.outer:
+        return what
+    return _derivative(term.outer, f"({what})" if " " in what or "^" in what else what)

@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test format docs benchmark results clean
+.PHONY: help env demo test slow format docs benchmark results clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,11 +24,19 @@ env: .venv/.installed  ## Create .venv with everything pinned
 demo: env  ## Run the demonstration into demo/
 	$(BIN)/opsplit demo --out demo
 
-test: env  ## Lint, check format and types, run the tests
+test: env  ## Lint, check format, types and layers, run the tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest
+	@for name in chromium chromium-browser chrome; do \
+	  command -v $$name > /dev/null && exit 0; done; \
+	echo; echo '*** BROWSER TESTS WERE SKIPPED: no chromium (apt-get install chromium) ***'
+
+slow: env  ## Run the slow tests: clean installs, solvers of other packages
+	@$(PIP) -e '.[exponax]'
+	$(BIN)/pytest -m slow
 
 format: env  ## Format the code and fix what ruff can
 	$(BIN)/ruff check --fix

@@ -1,15 +1,15 @@
 """Known physics beside learned physics: transport from the bundled model, diffusion exact.
 
-Say that you trust your diffusion operator, its form is known and its strength is not, but have
-only data for the transport. A dictionary may hold both kinds: here the learned advections of the
-bundled model and one exact diffusion. The search finds how strongly each acts.
+You know the form of the diffusion, but not its strength. For the transport you have a trained
+model only. A dictionary may contain both kinds of operators: here the learned advections of the
+bundled model and one exact diffusion. The search finds the strength of each.
 """
 
 from opsplit import OperatorSplitter, get_physics
 from opsplit.model import load_model
 from opsplit.operators import Linear
 
-# 1. Keep only the learned operators that transport without diffusion.
+# 1. Keep the learned operators of pure transport.
 model = load_model("advection-diffusion", family="spectral")
 learned = model.dictionary.where(lambda c: c["D"] == 0)
 
@@ -21,7 +21,7 @@ dictionary = learned.add(exact, exact.parameters(diffusion=1.0), coefficients={"
 truth = get_physics("advection-diffusion").generate("A+D", 1, seed=7)
 observed, future = truth.data[0, :16], truth.data[0, 16:50]
 splitter = OperatorSplitter(model, search="pursuit")
-splitter.fit(observed, dt=truth.dt, dictionary=dictionary)
+splitter.fit(observed, dt=truth.dt, extent=truth.grid.extent, dictionary=dictionary)
 
 print(dictionary)
 print(splitter)

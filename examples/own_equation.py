@@ -1,21 +1,21 @@
 """How to train on your own equation: Fisher-KPP, u_t = r u (1 - u) + D u_xx.
 
 The package does not know this equation. We simulate its two mechanisms one at a time (growth
-without diffusion, diffusion without growth), pretrain operators on them, and then forecast
-dynamics where both act together, which the model has never seen. It takes about 20 seconds and
+without diffusion, diffusion without growth) and pretrain operators on them. Then we forecast
+dynamics in which both act together. The model has never seen them. This takes about 20 seconds and
 writes `fisher-kpp.npz` and `fisher-kpp/` into the current folder.
 """
 
 import numpy as np
 
-from opsplit import OperatorSplitter, Trajectories, pretrain
+import opsplit
 from opsplit.pretrain import Batches, Budget, Codebook, Execution, Optimiser, TrainConfig
 
 POINTS, LENGTH, DT = 64, 16.0, 0.25
 rng = np.random.default_rng(0)
 
 
-# 1. Your own solver. Any code will do, as long as its frames are equally spaced in time.
+# 1. Your own solver. Its frames must be equally spaced in time.
 def simulate(u, r, D, frames, substeps=10):
     """Frames `(n, time, x)` from fields `(n, x)`: central differences, midpoint rule."""
 
@@ -44,29 +44,29 @@ none = np.zeros(8)
 r = np.repeat([*np.linspace(0.1, 1, 8), *none], 24)
 D = np.repeat([*none, *np.linspace(0.05, 0.5, 8)], 24)
 pure = simulate(random_densities(len(r)), r, D, frames=20)
-stored = Trajectories.from_numpy(
+data = opsplit.Trajectories.from_numpy(
     pure[:, :, None],  # (trajectory, time, channel, x)
     dt=DT,
     extent=LENGTH,
     coefficients={"r": r, "D": D},
-).save("fisher-kpp.npz")
+)
+data.save("fisher-kpp.npz")
 
 # 3. Pretrain. Trajectories with equal coefficients form an environment, and every environment
-# becomes one operator of the dictionary. The commitment keeps codes of one environment together;
-# it has to be small against the error of one step, which here begins near 0.016.
-training = TrainConfig(
-    recipe="codebook",
-    budget=Budget(steps=600, validate_every=100),
-    batches=Batches(environments=16, states=8),
-    optimiser=Optimiser(learning_rate=1e-2, warm_up=20, ema=0.95),
-    codebook=Codebook(momentum=0.9, commitment=0.01, start="coefficients"),
-)
-model = pretrain(
-    stored,
+# becomes one operator of the dictionary. Its code is trained by gradient.
+model = opsplit.pretrain(
+    data,
     "fisher-kpp",
-    operator="gated-products",
-    training=training,
+    operator="spectral",
     preset="tiny",
+    training=TrainConfig(
+        recipe="codebook",
+        budget=Budget(steps=600, validate_every=100),
+        batches=Batches(environments=16, states=8),
+        optimiser=Optimiser(learning_rate=1e-2, warm_up=20, ema=0.95),
+        codebook=Codebook(by_gradient=1.0),
+    ),
+    name="fisher-kpp",
     execution=Execution(threads=1),
 )
 print("one-step error of the pure mechanisms:", model.metrics["validation"])
@@ -75,7 +75,7 @@ print("one-step error of the pure mechanisms:", model.metrics["validation"])
 true = {"r": 0.7, "D": 0.3}
 whole = simulate(random_densities(1), *(np.array([v]) for v in true.values()), frames=40)[0]
 observed, future = whole[:16], whole[16:]
-splitter = OperatorSplitter(model="fisher-kpp").fit(observed, dt=DT)
+splitter = opsplit.OperatorSplitter(model="fisher-kpp").fit(observed, dt=DT, extent=LENGTH)
 forecast = splitter.predict(steps=len(future))[:, 0]
 
 

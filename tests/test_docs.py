@@ -57,13 +57,67 @@ def test_every_measured_row_carries_its_origin() -> None:
     "line",
     [
         line.split("#")[0].strip()
-        for block in re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+        for page in ("README.md", "docs/models.md")
+        for block in re.findall(r"```bash\n(.*?)```", (ROOT / page).read_text(), re.S)
         for line in block.splitlines()
         if line.startswith("opsplit ")
     ],
 )
-def test_every_command_of_the_readme_is_understood(line: str) -> None:
+def test_every_command_of_the_readme_and_the_models_page_is_understood(line: str) -> None:
     parse(shlex.split(line)[1:])
+
+
+def test_the_first_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    block = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert block, "README.md has no python block"
+    lines = [line for line in block[1].splitlines() if line and not line.startswith("#")]
+    assert len(lines) <= 10
+    exec(compile(block[1], "README.md", "exec"), {"__name__": "readme"})
+    assert re.search(r"'c': 0\.\d+.*'D': 0\.\d+.*explained", capsys.readouterr().out)
+
+
+def test_the_readme_is_short() -> None:
+    words = [w for w in (ROOT / "README.md").read_text().split() if any(c.isalnum() for c in w)]
+    assert len(words) <= 900
+
+
+def pages() -> list[Path]:
+    """Every page that a person wrote."""
+    written = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    return [page for page in written if RESULTS not in page.parents]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", found.read_text(), re.M)
+            known = {re.sub(r"[^\w\s-]", "", h).strip().lower().replace(" ", "-") for h in headings}
+            assert anchor in known, target
+
+
+def test_the_glossary_defines_each_term_once() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^\*\*(.+?)\*\*$", text, re.M)
+    assert len(terms) == len(set(terms)) > 30
+    assert text.count("\n: ") == len(terms)
+    for word in (
+        "Pursuit", "Strength", "Window", "Environment", "Free run", "Composition", "Code",
+        "Dictionary", "Operator", "Mechanism", "Fitting error", "NRMSE", "Verdict", "Skill",
+    ):  # fmt: skip
+        assert word in terms
+
+
+def test_no_page_promises_what_is_not_measured() -> None:
+    for page in pages():
+        text = " ".join(page.read_text().split())
+        for claim in ("hold at their level", "classical Runge-Kutta", "8 for U-Nets"):
+            assert claim not in text, page
 
 
 def test_every_page_has_its_place_in_the_site() -> None:

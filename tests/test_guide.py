@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -64,5 +66,15 @@ def test_the_guide_has_its_pages_and_they_do_something() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     text = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-    named = set(re.findall(r"^::: opsplit\.(\w+)$", text, re.M)) | {"__version__"}
+    named = set(re.findall(r"^::: opsplit\.(?:\w+\.)*(\w+)$", text, re.M)) | {"__version__"}
     assert named >= set(opsplit.__all__)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Physics", "OperatorFamily", "Wrapper", "LinearPart", "Nonlinearity", "Strategy"],
+)
+def test_the_reference_has_what_a_user_may_subclass(name: str) -> None:
+    text = (DOCS / "reference" / "extend.md").read_text()
+    (place,) = re.findall(rf"^::: (opsplit\.[\w.]+)\.{name}$", text, re.M)
+    assert inspect.isclass(getattr(import_module(place), name))

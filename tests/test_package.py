@@ -54,6 +54,7 @@ assert "torch" not in sys.modules
     run(sys.executable, "-c", script, cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_first_example_of_the_readme_runs_from_a_clean_install(wheel: Path, tmp_path: Path) -> None:
     block = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert block, "README.md has no python block"

@@ -15,7 +15,7 @@ from solver import solve, wavenumbers
 Symbol = Callable[..., np.ndarray]
 """Of the wavenumbers of all axes: symbols `(channel, *modes)`."""
 Terms = Callable[..., np.ndarray]
-"""Of fields `(channel, *space)` and a function `d(field, axes)`: rates `(channel, *space)`."""
+"""Of fields `(channel, trajectory, *space)` and a function `d(field, axes)`: rates alike."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Equation:
         return np.stack(out)
 
     def simulate(
-        self, coefficients: Mapping[str, float], initial: np.ndarray, frames: int
+        self, coefficients: Mapping[str, np.ndarray], initial: np.ndarray, frames: int
     ) -> np.ndarray:
-        """Frames `(time, channel, *space)` with these coefficients."""
+        """Frames `(trajectory, time, channel, *space)`, one value of every coefficient each."""
         k = wavenumbers(self.shape, self.extent)
-        c = len(self.channels)
-        symbol = np.zeros((c, *self.shape), complex)
-        active: list[tuple[float, Terms]] = []
-        for name, value in coefficients.items():
-            mechanism = self.mechanisms[name]
-            if value and mechanism.linear is not None:
-                symbol = symbol + value * np.broadcast_to(mechanism.linear(*k), symbol.shape)
-            if value and mechanism.nonlinear is not None:
-                active.append((value, mechanism.nonlinear))
+        wide = (-1, 1, *[1] * self.ndim)
+        symbol = np.zeros(initial.shape, complex)
+        active: list[tuple[np.ndarray, Terms]] = []
+        for name, values in coefficients.items():
+            mechanism, value = self.mechanisms[name], np.reshape(values, wide)
+            if value.any() and mechanism.linear is not None:
+                symbol = symbol + value * mechanism.linear(*k)
+            if value.any() and mechanism.nonlinear is not None:
+                active.append((np.moveaxis(value, 1, 0), mechanism.nonlinear))
         limit = 2 / 3 * np.pi * self.points / self.extent
         keep = np.ones(self.shape)
         for x in k:
@@ -91,8 +91,7 @@ class Equation:
         axes = tuple(range(-self.ndim, 0))
 
         def modes(v: np.ndarray) -> np.ndarray:
-            v = v * keep
-            u = np.fft.ifftn(v, axes=axes).real
+            u = np.moveaxis(np.fft.ifftn(v * keep, axes=axes).real, 1, 0)
 
             def d(w: np.ndarray, along: str) -> np.ndarray:
                 s = np.fft.fftn(w, axes=axes)
@@ -101,10 +100,11 @@ class Equation:
                 return np.fft.ifftn(s, axes=axes).real
 
             total = sum(value * rate(u, d) for value, rate in active)
-            return np.fft.fftn(total, axes=axes) * keep
+            return np.fft.fftn(np.moveaxis(total, 0, 1), axes=axes) * keep
 
         run = modes if active else None
-        return solve(initial, symbol, run, self.dt, frames, self.substeps)
+        with np.errstate(all="ignore"):
+            return solve(initial, symbol, run, self.dt, frames, self.substeps)
 
 
 def _stack(*rates: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ EQUATIONS: dict[str, Equation] = {
             "swift-hohenberg",
             {
                 "s": Mechanism("-(1 + lap)^2 u", 0.3, 1.5, lambda *k: -((1 + lap(*k)) ** 2)),
-                "r": Mechanism("u", 0.1, 1.0, lambda *k: np.ones(np.broadcast_shapes(*[x.shape for x in k]))),
+                "r": Mechanism("u", 0.1, 1.0, lambda *k: 1 + 0 * lap(*k)),
                 "g": Mechanism("-u^3", 0.3, 2.0, nonlinear=lambda u, d: -(u**3)),
             },
             48, 30.0, 0.1, ndim=2, modes=6, trajectories=4,
@@ -231,31 +231,33 @@ EQUATIONS: dict[str, Equation] = {
 def training_set(equation: Equation, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Trajectories `(trajectory, time, channel, *space)` of one mechanism each."""
     rng = np.random.default_rng(seed)
-    data, known = [], {name: [] for name in equation.mechanisms}
+    data, known = [], []
     for name, mechanism in equation.mechanisms.items():
-        for value in np.linspace(mechanism.low, mechanism.high, equation.values):
-            for _ in range(equation.trajectories):
-                u = equation.simulate({name: value}, equation.initial(rng), equation.frames)
-                if not np.isfinite(u).all():
-                    continue
-                data.append(u.astype(np.float32))
-                for other in known:
-                    known[other].append(value if other == name else 0.0)
-    return np.stack(data), {k: np.array(v) for k, v in known.items()}
+        values = np.linspace(mechanism.low, mechanism.high, equation.values)
+        values = np.repeat(values, equation.trajectories)
+        initial = np.stack([equation.initial(rng) for _ in values])
+        data.append(equation.simulate({name: values}, initial, equation.frames))
+        known.append({k: values if k == name else 0 * values for k in equation.mechanisms})
+    joined = {k: np.concatenate([one[k] for one in known]) for k in equation.mechanisms}
+    return _finite(np.concatenate(data), joined)
 
 
-def test_set(equation: Equation, n: int, seed: int, frames: int = 50) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def test_set(
+    equation: Equation, n: int, seed: int, frames: int = 50
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Trajectories of all mechanisms together, with coefficients that were not trained on."""
     rng = np.random.default_rng(seed)
-    data, known = [], {name: [] for name in equation.mechanisms}
-    while len(data) < n:
-        drawn = {
-            name: rng.uniform(*equation.test.get(name, (m.low, m.high)))
-            for name, m in equation.mechanisms.items()
-        }
-        u = equation.simulate(drawn, equation.initial(rng), frames)
-        if np.isfinite(u).all():
-            data.append(u.astype(np.float32))
-            for name, value in drawn.items():
-                known[name].append(value)
-    return np.stack(data), {k: np.array(v) for k, v in known.items()}
+    drawn = {
+        name: rng.uniform(*equation.test.get(name, (m.low, m.high)), n)
+        for name, m in equation.mechanisms.items()
+    }
+    initial = np.stack([equation.initial(rng) for _ in range(n)])
+    return _finite(equation.simulate(drawn, initial, frames), drawn)
+
+
+def _finite(
+    data: np.ndarray, known: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Trajectories that stay finite, in single precision."""
+    good = np.isfinite(data).reshape(len(data), -1).all(1)
+    return data[good].astype(np.float32), {k: v[good] for k, v in known.items()}

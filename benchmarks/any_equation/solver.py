@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 Nonlinear = Callable[[np.ndarray], np.ndarray]
-"""Modes of the nonlinear part from modes `(channel, *modes)`."""
+"""Modes of the nonlinear part from modes `(trajectory, channel, *modes)`."""
 CONTOUR = 16
 """Points on the circle over which the coefficients of ETDRK4 are averaged."""
 
@@ -28,8 +28,8 @@ def solve(
     initial: np.ndarray, symbol: np.ndarray, nonlinear: Nonlinear | None, dt: float,
     frames: int, substeps: int,
 ) -> np.ndarray:  # fmt: skip
-    """Frames `(time, channel, *space)` of `u_t = L u + N(u)`, the first one the initial field."""
-    axes = tuple(range(1, initial.ndim))
+    """Frames `(trajectory, time, channel, *space)` of `u_t = L u + N(u)`, the initial field first."""
+    axes = tuple(range(2, initial.ndim))
     v = np.fft.fftn(initial, axes=axes)
     h = dt / substeps
     if nonlinear is None:
@@ -43,10 +43,12 @@ def solve(
         for _ in range(substeps):
             v = step(v)
         out.append(np.fft.ifftn(v, axes=axes).real)
-    return np.stack(out)
+    return np.stack(out, 1)
 
 
-def _etdrk4(symbol: np.ndarray, nonlinear: Nonlinear, h: float) -> Callable[[np.ndarray], np.ndarray]:
+def _etdrk4(
+    symbol: np.ndarray, nonlinear: Nonlinear, h: float
+) -> Callable[[np.ndarray], np.ndarray]:
     """One step of Kassam and Trefethen's scheme."""
     e1, e2 = np.exp(h * symbol), np.exp(h * symbol / 2)
     roots = np.exp(2j * np.pi * (np.arange(1, CONTOUR + 1) - 0.5) / CONTOUR)

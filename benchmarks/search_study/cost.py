@@ -37,7 +37,7 @@ def single_operators(made: list[Objective]) -> list[float]:
     everyone = torch.arange(len(made[0].dictionary))[:, None]
     best = []
     for one in made:
-        one.limit(None, None)
+        one.meter.restart()
         best.append(float(one.score(everyone).min()))
     return best
 
@@ -82,7 +82,7 @@ def measure(frames: Tensor) -> Row:
             began = time.perf_counter()
             found[name] = way(made)
             seconds[name].append((time.perf_counter() - began) / n)
-            evaluations = sum(one.evaluations for one in made) / n
+            evaluations = sum(one.meter.evaluations for one in made) / n
             spent[name] = {
                 "evaluations": evaluations,
                 "flops": evaluations * made[0].operators.flops(),

@@ -90,7 +90,7 @@ def items(
             last[axis] = min(seconds)
         return {
             "seconds": statistics.median(seconds),
-            "evaluations": made.evaluations,
+            "evaluations": made.meter.evaluations,
             "longest": max(len(c) for c in results[0].ranked),
         }
 

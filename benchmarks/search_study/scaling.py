@@ -85,9 +85,9 @@ def tries(
     found: dict[int, tuple[float, int]] = {}
     for size in sorted({len(s) for s in sets}):
         mine = [i for i, s in enumerate(sets) if len(s) == size]
-        before = made.evaluations
+        before = made.meter.evaluations
         home = torch.full((len(mine),), window)
         values = made.score(torch.tensor([sets[i] for i in mine]), which=home).tolist()
-        each = (made.evaluations - before) // len(mine)
+        each = (made.meter.evaluations - before) // len(mine)
         found |= {i: (v, each) for i, v in zip(mine, values, strict=True)}
     return [(found[i][0], i, s, found[i][1]) for i, s in enumerate(sets)]

@@ -2,59 +2,81 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import operator
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import tyro
 
 from opsplit._version import __version__
-from opsplit.commands.benchmark import Benchmark
-from opsplit.commands.calibrate import Calibrate
-from opsplit.commands.check import Check
 from opsplit.commands.common import Common
-from opsplit.commands.demo import Demo
-from opsplit.commands.describe import Describe
-from opsplit.commands.extract import Extract
-from opsplit.commands.figures import Figures
-from opsplit.commands.fit import Identify, Predict, Search
-from opsplit.commands.generate import Generate
-from opsplit.commands.info import Info
-from opsplit.commands.pretrain import Pretrain, pretrain_command, without_operator
 from opsplit.errors import OpsplitError
 
-Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[Identify, tyro.conf.subcommand("identify")]
-    | Annotated[Search, tyro.conf.subcommand("search")]
-    | Annotated[Describe, tyro.conf.subcommand("describe")]
-    | Annotated[Check, tyro.conf.subcommand("check")]
-    | Annotated[Generate, tyro.conf.subcommand("generate")]
-    | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
-    | Annotated[Extract, tyro.conf.subcommand("extract")]
-    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
-    | Annotated[Benchmark, tyro.conf.subcommand("benchmark")]
-    | Annotated[Figures, tyro.conf.subcommand("figures")]
-    | Annotated[Info, tyro.conf.subcommand("info")]
-)
+COMMANDS = {
+    "demo": "opsplit.commands.demo:Demo",
+    "predict": "opsplit.commands.fit:Predict",
+    "identify": "opsplit.commands.fit:Identify",
+    "search": "opsplit.commands.fit:Search",
+    "describe": "opsplit.commands.describe:Describe",
+    "check": "opsplit.commands.check:Check",
+    "generate": "opsplit.commands.generate:Generate",
+    "pretrain": "opsplit.commands.pretrain:Pretrain",
+    "extract": "opsplit.commands.extract:Extract",
+    "calibrate": "opsplit.commands.calibrate:Calibrate",
+    "benchmark": "opsplit.commands.benchmark:Benchmark",
+    "figures": "opsplit.commands.figures:Figures",
+    "info": "opsplit.commands.info:Info",
+}
+"""Where every command lives, in the order of the help page."""
+
+
+def command_class(name: str) -> type[Common]:
+    """The command of that name."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    found: type[Common] = getattr(import_module(module), attribute)
+    return found
 
 
 def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
-    options = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands)
-    if arguments[:1] == ["pretrain"]:
-        # The settings of a training, and their flags, follow from its operator.
-        kind = pretrain_command(arguments)
-        rest = without_operator(arguments[1:])
-        return tyro.cli(kind, prog="opsplit pretrain", args=rest, config=options)
-    command: Common = tyro.cli(
-        Command,
+    name = arguments[0] if arguments else ""
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands)
+    if name in COMMANDS:
+        # Only the command that was asked for is imported: the others take as long again.
+        chosen, rest = command_class(name), arguments[1:]
+        chosen, rest = chosen.for_arguments(rest)
+        return tyro.cli(chosen, prog=f"opsplit {name}", args=rest, config=config)
+    each = [Annotated[command_class(one), tyro.conf.subcommand(one)] for one in COMMANDS]
+    union: Any = functools.reduce(operator.or_, each)
+    found: Common = tyro.cli(
+        union,
         prog="opsplit",
         description="Forecast dynamics a surrogate was never trained on, "
         "by splitting them into operators it knows.",
         args=arguments,
-        config=options,
+        config=config,
     )
+    return found
+
+
+def _start(arguments: list[str]) -> Common:
+    """Parse the arguments and import what every command computes with.
+
+    Imports make many objects and hardly any garbage. Looking for garbage in between, and later
+    among all that was imported, would take a tenth of the time of a short command.
+    """
+    if "torch" in sys.modules:
+        return parse(arguments)
+    gc.disable()
+    try:
+        command = parse(arguments)
+        import_module("torch")
+    finally:
+        gc.freeze()
+        gc.enable()
     return command
 
 
@@ -65,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"opsplit {__version__}")
         return
     try:
-        parse(given).run()
+        _start(given).run()
     except OpsplitError as error:
         print(f"opsplit: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,7 +1,7 @@
-"""Realise a sum of operators by composing their flows.
+"""Operator splitting: the flow of a sum of operators by composing the flows of each.
 
-All schemes act on a list of `m` flows at once batched over candidates: position `i` of the
-list is the `i`-th operator of every candidate.
+All schemes act on a list of `m` flows. Each flow acts on the states of many candidates at once:
+position `i` of the list is the `i`-th operator of every candidate.
 """
 
 from __future__ import annotations
@@ -50,27 +50,30 @@ def split_step(
 
 
 def lie(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    """One Lie step: all flows in the order of the list."""
     for flow in flows:
         u = flow(u, h)
     return u
 
 
 def strang(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    """One Strang step: half steps, the last operator's whole step, half steps back."""
     return strang_finish(flows, strang_prefix(flows[:-1], u, h), h)
 
 
 def strang_prefix(leading: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
-    """The half steps before the last operator: shared by all extensions of one list."""
+    """The half steps before the last operator; all extensions of one list share them."""
     return lie(leading, u, h / 2)
 
 
 def strang_finish(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
-    """The last operator's whole step and the way back."""
+    """The last operator's whole step and the half steps back."""
     u = flows[-1](u, h)
     return lie(flows[-2::-1], u, h / 2)
 
 
 def fourth(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
+    """One step of Richardson's combination of two Strang steps and one."""
     fine = strang(flows, strang(flows, u, h / 2), h / 2)
     return (4 * fine - strang(flows, u, h)) / 3
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from opsplit import cli
 
-COMMANDS = {typing.get_args(c)[1].name: typing.get_args(c)[0] for c in typing.get_args(cli.Command)}
+COMMANDS = {name: cli.command_class(name) for name in cli.COMMANDS}
 BASE = {
     # Quick if nothing is changed, so that a line that happens to be good takes no time.
     "predict": "frames.npy --dt 0.101 --model model --steps 2 --max-parts 1 --out out",

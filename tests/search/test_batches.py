@@ -133,7 +133,7 @@ def test_rates_are_those_of_every_window(observe: Observe, mixed: Build) -> None
         alone = Objective(dictionary, windows[w], GRID, DT, memory_mb=1e-9)
         rates = alone.rates(torch.tensor([0]), 3)
         torch.testing.assert_close(together[:, place], rates[:, 0], rtol=1e-10, atol=1e-12)
-        assert alone.evaluations == 6 * 3
+        assert alone.meter.evaluations == 6 * 3
 
 
 @every

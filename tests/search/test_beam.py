@@ -16,7 +16,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import UserFunction
 from opsplit.search import Beam, Objective, SearchResult, Uniform, get_search
-from opsplit.search.partial import spread
+from opsplit.search.partial import spaced_order
 from opsplit.splitting import SCHEMES, flows_per_step
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]
@@ -165,7 +165,7 @@ def test_screening_saves_flows_in_a_large_dictionary(observe: Observe, exact: Bu
 
 @given(n=st.integers(1, 60))
 def test_transitions_are_screened_in_an_order_that_holds_each_once(n: int) -> None:
-    order = spread(n)
+    order = spaced_order(n)
     assert sorted(order) == list(range(n))
     # Its beginning is spread: the first few leave no gap longer than half of the whole.
     beginning = sorted(order[:3])
@@ -294,7 +294,7 @@ def test_a_dictionary_that_only_diverges_is_a_result_and_says_so(
 
 @pytest.mark.parametrize(("field", "value"), [("width", 0), ("max_parts", 0)])
 def test_settings_that_leave_nothing_to_try_are_refused(field: str, value: int) -> None:
-    with pytest.raises(OpsplitError, match=f"{field} .*at least 1, got 0"):
+    with pytest.raises(OpsplitError, match=f"Beam: {field} must lie in 1..*, got 0"):
         Beam(**{field: value})
 
 

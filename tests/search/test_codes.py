@@ -107,6 +107,8 @@ def test_operators_without_a_code_are_left_as_they_are(exact: Exact, observe: Ob
     )
     assert found.pick == plain.pick
     assert found.dictionary is None
+    labels = ", ".join(f"[{dictionary.describe(i)}]" for i in found.pick.operators)
+    assert found.status == f"{plain.status}; codes not refined: no decoder for {labels}"
 
 
 def test_a_budget_ends_the_refinement_and_keeps_the_pick(

@@ -16,6 +16,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import UserFunction
 from opsplit.search import Objective
+from opsplit.search.prefix import Extensions
 from opsplit.splitting import SCHEMES, flows_per_step, split_step
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]
@@ -92,8 +93,8 @@ def test_extensions_of_a_prefix_score_like_whole_compositions(
     row, new = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 3, 0, 5])
     frames = torch.tensor([5, 0, 3])
     whole = objective.errors(torch.cat([kept[row], new[:, None]], 1))[:, frames]
-    for prefix in (None, objective.prefix(kept)):
-        found = objective.extension_errors(kept, prefix, row, new, frames)
+    for reuse in (False, True):
+        found = Extensions(objective, kept, reuse=reuse).errors(row, new, frames)
         torch.testing.assert_close(found, whole, rtol=1e-10, atol=1e-14)
 
 
@@ -145,7 +146,7 @@ def test_flows_are_counted(scheme: str, refinement: int, observe: Observe, exact
     window, grid, dt = observe(0.4, 0.2, frames=5)
     objective = Objective(exact([0.4, 0.1], [0.2]), window, grid, dt, scheme, refinement)  # type: ignore[arg-type]
     objective.score(torch.tensor([[0, 1, 2], [2, 1, 0]]))
-    assert objective.flows == 2 * 4 * flows_per_step(3, scheme, refinement)  # type: ignore[arg-type]
+    assert objective.meter.flows == 2 * 4 * flows_per_step(3, scheme, refinement)  # type: ignore[arg-type]
 
 
 def test_a_frame_of_zeros_has_a_finite_error(exact: Build) -> None:

@@ -106,10 +106,10 @@ def test_every_run_has_its_own_budget(search: Strategy, observe: Observe, mixed:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"max_seconds": -1.0}, "max_seconds must not be negative, got -1"),
-        ({"max_seconds": math.nan}, "max_seconds must not be negative"),
-        ({"max_evaluations": -5}, "max_evaluations must not be negative, got -5"),
-        ({"finalists": 0}, "finalists must be at least 1, got 0"),
+        ({"max_seconds": -1.0}, r"max_seconds must lie in 0\.\..*, got -1"),
+        ({"max_seconds": math.nan}, "max_seconds must be a number"),
+        ({"max_evaluations": -5}, r"max_evaluations must lie in 0\.\..*, got -5"),
+        ({"finalists": 0}, r"finalists must lie in 1\.\..*, got 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
@@ -268,8 +268,8 @@ def test_operations_are_evaluations_times_those_of_one(
     window, grid, dt = observe(0.5, 0.3, frames=3)
     cost = Pursuit(max_parts=1).run(Objective(dictionary, window.to(dtype), grid, dt)).cost
     assert cost.evaluations > 0
-    assert cost.count() > 0
-    assert cost.flops == cost.evaluations * cost.count()
+    assert cost.evaluation_flops == family.flops(grid) > 0
+    assert cost.flops == cost.evaluations * family.flops(grid)
     assert cost.to_dict()["evaluations"] == cost.evaluations
 
 

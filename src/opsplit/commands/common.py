@@ -39,6 +39,11 @@ class Common:
     force: bool = False
     """Do the work again although it is finished."""
 
+    @classmethod
+    def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
+        """The command whose flags these arguments are, and the arguments that are flags of it."""
+        return cls, arguments
+
     def run(self) -> None:
         """Do what the command says."""
         raise OpsplitError("This command does nothing by itself.")

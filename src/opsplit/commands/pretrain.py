@@ -67,6 +67,11 @@ class Pretrain(Common):
     base: ClassVar[str] = "cpu"
     """The preset that the settings start from: that of the flag, of the file, or this one."""
 
+    @classmethod
+    def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
+        """The settings of a training, and their flags, follow from its operator."""
+        return pretrain_command(arguments), without_operator(arguments)
+
     def run(self) -> None:
         self.check()
         assert self.out is not None

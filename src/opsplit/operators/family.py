@@ -13,6 +13,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.operators.flops import fft_flops
 from opsplit.registry import Registry
 from opsplit.settings import Between, Settings
 
@@ -166,7 +167,7 @@ class OperatorFamily(Settings, ABC):
 
     def flops(self, grid: Grid) -> int:
         """Floating-point operations of one evaluation of `f` on one state, about."""
-        return self.channels * 2 * fft_flops(grid)
+        return fft_flops(grid.shape, 2 * self.channels)
 
     def workspace(self, grid: Grid, states: int) -> int:
         """Numbers held in memory, about, while one operator acts on so many states."""
@@ -213,12 +214,6 @@ def longest(duration: float | Tensor) -> float:
 def steps_of(duration: float, max_step: float | None) -> int:
     """Equal steps no longer than `max_step` (None: one step) that a duration needs."""
     return 1 if max_step is None else max(1, math.ceil(duration / max_step - 1e-6))
-
-
-def fft_flops(grid: Grid) -> int:
-    """Floating-point operations of one real transform of one field, `2.5 n log2 n`."""
-    n = math.prod(grid.shape)
-    return int(2.5 * n * math.log2(max(2, n)))
 
 
 def unpack(parameters: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ from opsplit.operators.family import (
     steps_of,
     unpack,
 )
+from opsplit.operators.flops import convolution_flops
 from opsplit.settings import Between
 
 CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -205,6 +206,21 @@ class UNet(OperatorFamily):
     def workspace(self, grid: Grid, states: int) -> int:
         fields = states * math.prod(grid.shape) * (self.width * 8 + self.channels * 8)
         return 2 * self.n_parameters + fields
+
+    def flops(self, grid: Grid) -> int:
+        """Operations of the convolutions; norms and activations are small beside them."""
+        points = math.prod(grid.shape)
+        total = 0
+        for name, (shape, fan_in) in self.layers().items():
+            if not fan_in or name.endswith("bias"):
+                continue
+            stage, _, rest = name.partition(".")
+            depth = LEVELS if stage.startswith("middle") else 0
+            if stage.startswith(("down", "up")):
+                # The merging convolution acts after the points have doubled along every axis.
+                depth = int(stage[-1]) + (rest != "merge")
+            total += convolution_flops(shape, points // 2 ** (self.ndim * depth))
+        return total
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
         steps = self.steps(longest(duration))

@@ -31,12 +31,12 @@ COLOURS = {
 }
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float, constrained: bool = True) -> Figure:
     """A figure without a window system, in one style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=130)
+    figure = Figure(figsize=(width, height), layout="constrained" if constrained else None, dpi=130)
     FigureCanvasAgg(figure)
     return figure
 
@@ -44,8 +44,10 @@ def _figure(width: float, height: float) -> Figure:
 def _save(figure: Figure, path: Path, whole: bool = False) -> None:
     """With `whole`, labels that a nested layout pushes over the edge are kept, too."""
     box = "tight" if whole else None
+    # The strongest compression takes longer than the drawing and saves little.
+    quick = {"compress_level": 2} if path.suffix == ".png" else None
     with atomic(path) as partial:
-        figure.savefig(partial, format=path.suffix[1:], bbox_inches=box)
+        figure.savefig(partial, format=path.suffix[1:], bbox_inches=box, pil_kwargs=quick)
 
 
 def _space_time(
@@ -254,9 +256,16 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
     observed = splitter.observed_
     frames = forecast.frames.cpu()
     channels = frames.shape[1]
-    figure = _figure(9, 3.6 * channels)
+    # Strips of one width need no layout by trial, which takes as long as the drawing.
+    strips = frames.ndim == 3
+    figure = _figure(9, 3.6 * channels, constrained=not strips)
+    if strips:
+        inches = 3.6 * channels
+        figure.subplots_adjust(
+            left=0.07, right=1.05, bottom=0.5 / inches, top=1 - 0.3 / inches, hspace=0.3
+        )
     for channel in range(channels):
-        if frames.ndim == 3:
+        if strips:
             axes = figure.add_subplot(channels, 1, channel + 1)
             dt, extent = observed.dt, observed.grid.extent[0]
             before = observed.data[0, :, channel].cpu()

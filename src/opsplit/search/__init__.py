@@ -1,36 +1,42 @@
-"""Search strategies, by name."""
+"""Searches for the composition of operators that explains observed frames."""
 
 from __future__ import annotations
 
-from opsplit.errors import OpsplitError
-from opsplit.search.beam import Beam
-from opsplit.search.objective import Objective
-from opsplit.search.pursuit import Pursuit
-from opsplit.search.result import Composition, Cost, SearchResult
-from opsplit.search.strategy import Strategy
-from opsplit.search.uniform import Uniform
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-SEARCHES: dict[str, type[Strategy]] = {"pursuit": Pursuit, "beam": Beam, "uniform": Uniform}
+from opsplit.search.registry import SEARCHES, get_search, search_names
+
+if TYPE_CHECKING:
+    from opsplit.search.beam import Beam as Beam
+    from opsplit.search.objective import Objective as Objective
+    from opsplit.search.pursuit import Pursuit as Pursuit
+    from opsplit.search.result import Composition as Composition
+    from opsplit.search.result import Cost as Cost
+    from opsplit.search.result import SearchResult as SearchResult
+    from opsplit.search.strategy import Strategy as Strategy
+    from opsplit.search.uniform import Uniform as Uniform
+
+# These import torch, so they wait until they are used.
+_HOME = {
+    "Beam": "opsplit.search.beam",
+    "Composition": "opsplit.search.result",
+    "Cost": "opsplit.search.result",
+    "Objective": "opsplit.search.objective",
+    "Pursuit": "opsplit.search.pursuit",
+    "SearchResult": "opsplit.search.result",
+    "Strategy": "opsplit.search.strategy",
+    "Uniform": "opsplit.search.uniform",
+}
+
+__all__ = ["SEARCHES", "get_search", "search_names", *_HOME]
 
 
-def get_search(search: str | Strategy) -> Strategy:
-    """A strategy from its name, with its default settings, or the strategy itself."""
-    if not isinstance(search, str):
-        return search
-    if search not in SEARCHES:
-        raise OpsplitError(f"Unknown search {search!r}; choose from {sorted(SEARCHES)}.")
-    return SEARCHES[search]()
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'opsplit.search' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
 
 
-__all__ = [
-    "SEARCHES",
-    "Beam",
-    "Composition",
-    "Cost",
-    "Objective",
-    "Pursuit",
-    "SearchResult",
-    "Strategy",
-    "Uniform",
-    "get_search",
-]
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from opsplit.search.objective import Objective
-from opsplit.search.partial import best_scores, spread
-from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
+from opsplit.search.partial import best_scores, spaced_order
+from opsplit.search.prefix import Extensions
+from opsplit.search.strategy import (
+    Count,
+    Improvement,
+    Record,
+    Report,
+    Strategy,
+    Tried,
+    best_so_far,
+)
 
 
 @dataclass(frozen=True)
@@ -32,13 +42,13 @@ class Beam(Strategy):
             already exceeds the best ones' full error.
     """
 
-    width: int = 4
-    max_parts: int = 5
-    threshold: float = 0.05
+    width: Count = 4
+    max_parts: Count = 5
+    threshold: Improvement = 0.05
     reuse: bool = True
     screen: bool = True
 
-    name = "beam"
+    kind: ClassVar[str] = "beam"
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         device = objective.device
@@ -47,7 +57,8 @@ class Beam(Strategy):
         longest = min(self.max_parts, len(objective.dictionary))
         for size in range(1, longest + 1):
             row, new = self._extensions(kept, home, len(objective.dictionary))
-            errors = self._score(objective, records, kept, home, row, new)
+            extensions = Extensions(objective, kept, home, self.reuse)
+            errors = self._score(extensions, records, row, new)
             full = torch.cat([kept[row], new[:, None]], 1)
             lists, values, owners = full.tolist(), errors.tolist(), home[row].tolist()
             for operators, error, w in zip(lists, values, owners, strict=True):
@@ -86,26 +97,18 @@ class Beam(Strategy):
         return torch.tensor(rows, device=kept.device)[order], new[order]
 
     def _score(
-        self,
-        objective: Objective,
-        records: list[Record],
-        kept: Tensor,
-        home: Tensor,
-        row: Tensor,
-        new: Tensor,
+        self, extensions: Extensions, records: list[Record], row: Tensor, new: Tensor
     ) -> Tensor:
         """Fitting errors `(n,)`; infinite for candidates that cannot be among the best."""
-        # Single operators have no leading flows, and act in one flow whatever the refinement.
-        shared = self.reuse and objective.can_reuse and kept.shape[1] > 0
-        prefix = objective.prefix(kept, home) if shared else None
-        order = torch.tensor(spread(objective.transitions), device=row.device)
+        objective, kept, home = extensions.objective, extensions.kept, extensions.home
 
-        def errors(chosen: Tensor, frames: Tensor) -> Tensor:
-            return objective.extension_errors(kept, prefix, row[chosen], new[chosen], frames, home)
+        def errors(chosen: Tensor, transitions: Tensor) -> Tensor:
+            return extensions.errors(row[chosen], new[chosen], transitions)
 
         everyone = torch.arange(len(row), device=row.device)
-        if self.max_seconds is not None or self.max_evaluations is not None:
-            # Under a budget whatever was scored must be known at once.
+        if self.limited:
+            # A budget may end the search at any chunk: every chunk is recorded at once.
+            order = torch.tensor(spaced_order(objective.transitions), device=row.device)
             found = []
             for part in everyone.split(objective.chunk):
                 found.append(errors(part, order).mean(1))

@@ -20,7 +20,8 @@ def refine_codes(objective: Objective, records: list[Record], most: float) -> No
     """Improve every pick by Levenberg-Marquardt over codes and strengths; weights stay.
 
     A refined operator is new, so it joins a dictionary of its own window. It keeps the
-    coefficients of the operator it came from: what the shift of its code means is not known.
+    coefficients of the operator it came from, because no map from codes to coefficients is
+    known. Operators without a decoder have no code; the status of their record says so.
     """
     for window, record in enumerate(records):
         if record.pick is not None:
@@ -32,7 +33,10 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
     assert pick is not None
     dictionary, grid = objective.dictionary, objective.grid
     home = [_locate(dictionary, i) for i in pick.operators]
-    if any(part.decoder is None for part, _ in home):
+    fixed = [i for i, (p, _) in zip(pick.operators, home, strict=True) if p.decoder is None]
+    if fixed:
+        labels = ", ".join(f"[{dictionary.describe(i)}]" for i in fixed)
+        record.status += f"; codes not refined: no decoder for {labels}"
         return
     starts = [part.codes[i].double().cpu() for part, i in home]
     spread = [part.codes.double().std(0, correction=0).clamp_min(1e-6).cpu() for part, _ in home]
@@ -40,7 +44,9 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
     m = len(home)
     x0 = torch.cat([torch.tensor(pick.strengths or [1.0] * m, dtype=torch.float64), *starts])
     unit = torch.cat([torch.ones(m, dtype=torch.float64), *spread])
-    states, sizes_of = objective.states[window], objective.sizes[window]
+    observed = objective.observed
+    states, targets = observed.states[window], observed.targets[window]
+    norms = observed.sizes[window, :, None]
 
     def build(x: Tensor) -> OperatorDictionary:
         parts = tuple(
@@ -50,17 +56,17 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
         return OperatorDictionary(parts)
 
     def residual(x: Tensor) -> Tensor:
-        """What one step leaves, relative to the size of its target."""
+        """The error of one step, relative to the norm of its target."""
         operators = build(x).prepare(grid, states)
         index = torch.arange(m, device=objective.device)[None]
         u = objective.step(index, states[None], x[None, :m].to(objective.device), operators)
-        left = (u[0] - objective.targets[window]).flatten(1) / sizes_of[:, None]
+        left = (u[0] - targets).flatten(1) / norms
         return left.double().flatten().cpu()
 
     x, now = x0, residual(x0)
     damping = 1e-3
     for _ in range(ITERATIONS):
-        objective.check_budget()
+        objective.meter.check()
         jacobian = torch.stack(
             [(residual(x + STEP * unit * e) - now) / STEP for e in torch.eye(len(x)).double()], 1
         )
@@ -78,16 +84,20 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
             damping *= 30
     error = float(now.reshape(objective.transitions, -1).norm(dim=1).mean())
     if not error < pick.error:
+        record.status += "; other codes fit no better"
         return
     own = build(x)
-    coefficients = {k: v[list(pick.operators)] for k, v in dictionary.coefficients.items()}
-    words = tuple(f"refined from operator {i}" for i in pick.operators)
-    record.dictionary = dictionary.merge(OperatorDictionary(own.parts, coefficients, words))
+    origin = list(pick.operators)
+    coefficients = {k: v[origin] for k, v in dictionary.coefficients.items()}
+    words = tuple(f"refined from operator {i}" for i in origin)
+    strongest = dictionary.max_strengths[origin]
+    refined = OperatorDictionary(own.parts, coefficients, words, dictionary.terms, strongest)
+    record.dictionary = dictionary.merge(refined)
     first = len(dictionary)
-    refined = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
-    record.add(refined)
-    record.pick = refined
-    record.finalists = [refined, *(record.finalists or [])]
+    found = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
+    record.add(found)
+    record.pick = found
+    record.finalists = [found, *(record.finalists or [])]
     record.status += f"; codes refined from {pick.error:.3g} to {error:.3g}"
 
 

@@ -1,7 +1,7 @@
 """Scores of many candidates of which only the best matter: few transitions first, then more.
 
-Errors are never negative, so the sum over some transitions bounds the sum over all from below:
-what is already worse on a few than the best ones are on all can be left out, exactly.
+Errors are never negative, so the sum over some transitions bounds the sum over all from below. A
+candidate whose sum over some exceeds the sum of the best over all is left out without any loss.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def best_scores(
         errors: errors `(n, m)` of chosen candidates on chosen transitions.
         owner: the window of every candidate.
         keep: how many of every window count as its best.
-        transitions: how many there are.
-        slack: by which share the others may be worse than the last of these.
+        transitions: number of transitions.
+        slack: share by which the others may be worse than the last of the best.
     """
-    order = torch.tensor(spread(transitions), device=owner.device)
+    order = torch.tensor(spaced_order(transitions), device=owner.device)
     left = torch.arange(len(owner), device=owner.device)
     windows = owner.unique().tolist()
     if len(owner) <= 2 * keep * len(windows) or transitions < 2:
@@ -39,7 +39,7 @@ def best_scores(
     whole = torch.full_like(table[:, 0], math.inf)
     seen = 1
     while len(left) and seen < transitions:
-        # The most promising are looked at whole; what they reach is the limit for the others.
+        # The most promising are scored in full; their errors are the limit for the others.
         sums = table[:, :seen].sum(1)
         leaders = torch.cat([_lowest(left[owner[left] == w], sums, keep) for w in windows])
         table[leaders, seen:] = errors(leaders, order[seen:])
@@ -60,8 +60,8 @@ def _lowest(candidates: Tensor, sums: Tensor, n: int) -> Tensor:
     return candidates[torch.sort(sums[candidates], stable=True).indices[:n]]
 
 
-def spread(n: int) -> list[int]:
-    """0..n-1 in an order whose beginnings are spread over the whole."""
+def spaced_order(n: int) -> list[int]:
+    """0..n-1 in an order whose first few cover the whole range evenly."""
     order = [0]
     step = n
     while step > 1:

@@ -1,30 +1,40 @@
-"""Pursuit: our search. Rates once, small algebra for all sets, real flows for the survivors.
+"""Pursuit: our search. Rates once, least squares for all sets, real flows for the best.
 
-Along the observed frames every operator has a rate `f_i(u_t)`. A composition with strengths
-`s_i` explains the window if `u_b - u_a = sum_i s_i int_a^b f_i(u) dt` between all frames `a < b`;
-the integrals follow from the rates by quadrature. So sets of any size are scored by inner
-products of these integrals, without another call of an operator. The best of every size are
-then composed with real flows, and their strengths refined on the error that leaves.
+On the observed frames every operator has a rate `f_i(u_t)`. A composition with strengths `s_i`
+explains the window if `u_b - u_a = sum_i s_i int_a^b f_i(u) dt` between all frames `a < b`. The
+integrals follow from the rates by quadrature. Sets of any size are therefore scored by inner
+products of these integrals, without another call of an operator. The best sets of every size are
+then scored with real flows, and Levenberg-Marquardt steps refine their strengths.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
 from opsplit.search.objective import Objective
 from opsplit.search.screen import Screen, Sets
-from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
+from opsplit.search.strategy import (
+    Count,
+    Improvement,
+    Record,
+    Report,
+    Strategy,
+    Tried,
+    best_so_far,
+)
+from opsplit.settings import AtMost, Between, Size
 
 LEAP = 0.5
-"""A size is passed over if one more part leaves less than this share of what is unexplained."""
+"""A size is passed over if one more part reduces the residual to less than this share."""
 
 
 @dataclass(frozen=True)
@@ -40,39 +50,32 @@ class Pursuit(Strategy):
         width: sets per length that are extended, chosen by algebra.
         survivors: sets per length that are scored with real flows (None: all).
         iterations: Levenberg-Marquardt steps on the survivors' strengths.
-        max_strength: largest strength (None: the family's own); a strength is a longer flow, and
-            learned flows are trained on short ones.
+        max_strength: largest strength (None: what all operators of the dictionary allow). A
+            strength is a longer flow, and learned flows are trained on short ones.
         strides: transitions over so many frames count together with single steps; 0 is the
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
     """
 
-    max_parts: int = 5
-    threshold: float = 0.05
-    tolerance: float = 2e-5
+    max_parts: Count = 5
+    threshold: Improvement = 0.05
+    tolerance: Annotated[float, Between(0.0, 1e30)] = 2e-5
     refine: Literal["none", "strengths", "codes"] = "strengths"
-    width: int = 32
-    survivors: int | None = 6
-    iterations: int = 2
-    max_strength: float | None = None
-    strides: tuple[int, ...] = (1, 4, 0)
-    screen_frames: int | None = None
+    width: Count = 32
+    survivors: Count | None = 6
+    iterations: Annotated[int, Between(0, 1000)] = 2
+    max_strength: Size | None = None
+    strides: Annotated[tuple[int, ...], Between(0, 10**6), AtMost(1000)] = (1, 4, 0)
+    screen_frames: Annotated[int, Between(2, 10**9)] | None = None
     rerank: bool = field(default=True, kw_only=True)
 
-    name = "pursuit"
+    kind: ClassVar[str] = "pursuit"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.refine not in ("none", "strengths", "codes"):
+    def check(self) -> None:
+        if not self.strides:
             raise OpsplitError(
-                f"Unknown refine={self.refine!r}; choose from none, strengths and codes."
+                "Pursuit: strides is empty; (1, 4, 0) means one frame, four frames, the window."
             )
-        if self.max_strength is not None and not self.max_strength > 0:
-            raise OpsplitError(f"max_strength must be positive, got {self.max_strength}.")
-        if not self.strides or min(self.strides) < 0:
-            raise OpsplitError(f"strides count frames (0: the window), got {self.strides}.")
-        if self.screen_frames is not None and self.screen_frames < 2:
-            raise OpsplitError(f"screen_frames must be at least 2, got {self.screen_frames}.")
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         if self.max_strength is None:
@@ -81,12 +84,12 @@ class Pursuit(Strategy):
             )
         observed = objective.windows.shape[1]
         frames = min(self.screen_frames or observed, observed)
-        while not objective.scored_among(frames):
+        while not objective.observed.scored_among(frames):
             frames += 1
         per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
         # Rates in single and integrals in double precision, with room for copies of both.
         room = objective.memory_mb * 2**20 / (40 * per_frame)
-        while frames > 2 and room < frames and objective.scored_among(max(2, frames // 2)):
+        while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
@@ -103,8 +106,10 @@ class Pursuit(Strategy):
             refine_codes(objective, records, self._most(objective))
 
     def _most(self, objective: Objective) -> float:
-        own = float(objective.dictionary.max_strengths.min())
-        return own if self.max_strength is None else self.max_strength
+        """The largest strength that the search gives to an operator."""
+        if self.max_strength is not None:
+            return self.max_strength
+        return largest_strength(objective.dictionary)
 
     def _explore_group(
         self,
@@ -169,6 +174,7 @@ class Pursuit(Strategy):
         """Score candidates of one size with real flows and refine their strengths."""
         if not candidates:
             return
+        observed = objective.observed
         owners = [w for w, sets in candidates.items() for _ in range(len(sets))]
         which = torch.tensor(owners, device=objective.device)
         sets = torch.cat([s.members for s in candidates.values()])
@@ -182,11 +188,12 @@ class Pursuit(Strategy):
         live = torch.arange(len(sets), device=sets.device)
         for iteration in range(1 + rounds):
             for part in live.split(objective.chunk):
-                objective.check_budget() if objective.flows else None
+                if objective.meter.flows:
+                    objective.meter.check()
                 home = which[part]
                 weight = trial[part] if refine else None
-                u = objective.step(sets[part], objective.states[home], weight)
-                found = objective.relative(u, home).mean(1).double()
+                u = objective.step(sets[part], observed.states[home], weight)
+                found = observed.errors(u, home).mean(1).double()
                 for i, v, e in zip(part.tolist(), u, found.tolist(), strict=True):
                     residual = screens[int(which[i])].residual(v)
                     size = float(residual.norm())
@@ -215,8 +222,13 @@ class Pursuit(Strategy):
             for i in live.tolist():
                 step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
                 trial[i] = (strengths[i] + step).clamp(0, self._most(objective))
-        # What counts are the strengths that explain all strides best, not the single steps.
+        # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
             best = Tried(tuple(operators), float(errors[i]), own)
             records[int(which[i])].tried[best.operators] = best
+
+
+def largest_strength(dictionary: OperatorDictionary) -> float:
+    """The largest strength that every operator of a dictionary allows."""
+    return float(dictionary.max_strengths.min())

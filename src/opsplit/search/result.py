@@ -1,11 +1,11 @@
-"""What a search found: compositions, ranked, with the pick and what it cost."""
+"""The result of a search: ranked compositions, the pick, and the cost."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from opsplit.dictionary import OperatorDictionary
 
 @dataclass(frozen=True)
 class Composition:
-    """A list of operators whose sum explains what was observed."""
+    """A list of operators whose sum explains the observed frames."""
 
     operators: tuple[int, ...]
     """Positions in the dictionary, in the order of the splitting."""
@@ -69,13 +69,13 @@ class Cost:
     evaluations: int
     """Evaluations of an operator's right-hand side on one state."""
     seconds: float
-    count: Callable[[], int] = field(default=lambda: 0, repr=False, compare=False)
-    """Floating-point operations of one evaluation; counting loads much of torch, so it waits."""
+    evaluation_flops: int = 0
+    """Floating-point operations of one evaluation, by formula."""
 
     @property
     def flops(self) -> int:
-        """Floating-point operations, by torch's counter of one evaluation."""
-        return self.evaluations * self.count()
+        """Floating-point operations of all evaluations."""
+        return self.evaluations * self.evaluation_flops
 
     def to_dict(self) -> dict[str, Any]:
         held = {"flows": self.flows, "evaluations": self.evaluations}
@@ -84,20 +84,20 @@ class Cost:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Everything a search tried that is worth keeping, best first."""
+    """The best compositions that a search scored, and the one it picked."""
 
     strategy: str
     pick: Composition
     ranked: tuple[Composition, ...]
     """The best compositions that were scored in full, by fitting error."""
     finalists: tuple[Composition, ...]
-    """The pick and those that explain the window nearly as well."""
+    """The pick and the compositions that explain the window nearly as well."""
     status: str
     """Why the search ended."""
     cost: Cost
     """What was spent on all windows of the search together."""
     identified: Mapping[str, float] = field(default_factory=dict)
-    """Coefficients of the observed dynamics, by all evidence that the strategy has."""
+    """Estimated coefficients of the observed dynamics."""
     spread: Mapping[str, float] = field(default_factory=dict)
     """Uncertainty of each coefficient, from explanations that fit nearly as well."""
     dictionary: OperatorDictionary | None = None

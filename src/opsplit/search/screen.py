@@ -1,4 +1,9 @@
-"""The algebra of pursuit: which sets of operators, how strong, explain a window to first order."""
+"""The algebra of pursuit: least squares for the strengths of sets of operators.
+
+To first order a composition changes a state by the sum of the integrals of its operators' rates,
+each times its strength. Which sets, with which strengths, explain the observed change is then a
+matter of inner products between integrals.
+"""
 
 from __future__ import annotations
 
@@ -19,44 +24,57 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """The algebra of one window: integrals of all operators and what they must add up to."""
+    """The least-squares problem of one window.
+
+    Transitions over several strides are mixed into as many rows as there are single transitions.
+    Attributes, with `n` operators and rows of `transitions * points` numbers:
+
+        integrals: `(n, row)` the integral of every operator's rate over every transition.
+        change: `(row,)` the observed change, which the integrals must add up to.
+        products: `(n,)` inner products of the integrals with the change.
+        norms: `(n,)` squared norms of the integrals.
+        excluded: `(n,)` operators that are not finite, or have no effect.
+    """
 
     def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
         frames = rates.shape[1]
-        begin = objective.windows.shape[1] - frames
-        rows = objective.scored[objective.scored >= begin] - begin
+        observed = objective.observed
+        begin = observed.frames.shape[1] - frames
+        rows = observed.scored[observed.scored >= begin] - begin
         self.used = len(rows)
-        self.sizes = objective.sizes[window, -self.used :].double()
+        self.sizes = observed.sizes[window, -self.used :].double()
         joined = torch.zeros(frames - 1, dtype=torch.bool).index_fill(0, rows.cpu(), True)
         mix = stride_mixture(run_lengths(joined), settings.strides, self.sizes)
-        moments = torch.cat([torch.zeros(1).double(), objective.between[begin:].cumsum(0)])
-        whole = integration_weights(moments / objective.dt, joined)[rows.cpu()]
-        weights = (mix @ whole.to(mix)) * objective.dt
+        moments = torch.cat([torch.zeros(1).double(), observed.steps[begin:].cumsum(0)])
+        whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
+        weights = (mix @ whole.to(mix)) * observed.dt
         n = len(rates)
-        self.bad = ~rates.flatten(1).isfinite().all(1)
-        rates = rates.masked_fill(self.bad.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
-        self.atoms = torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
+        self.excluded = ~rates.flatten(1).isfinite().all(1)
+        rates = rates.masked_fill(self.excluded.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
+        self.integrals = (
+            torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
+        )
         self.mix = mix
-        self.targets = objective.targets[window, -self.used :]
-        change = self.targets - objective.states[window, -self.used :]
+        self.targets = observed.targets[window, -self.used :]
+        change = self.targets - observed.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
-        self.share = self.atoms @ self.change
-        self.squares = self.atoms.square().sum(1)
-        self.bad |= ~self.squares.isfinite()
+        self.products = self.integrals @ self.change
+        self.norms = self.integrals.square().sum(1)
+        self.excluded |= ~self.norms.isfinite()
         if settings.refine != "none":
             # No strength makes an operator without effect useful.
-            self.bad |= self.squares == 0
+            self.excluded |= self.norms == 0
         self.columns: dict[int, Tensor] = {}
         self.n = n
 
     def residual(self, predicted: Tensor) -> Tensor:
-        """What one-step predictions `(transitions, channel, *space)` leave, strides mixed in."""
+        """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""
         left = self.targets - predicted[-self.used :]
         return (self.mix @ left.flatten(1).double()).flatten()
 
     def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
         """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
-        jacobian = self.atoms[members]
+        jacobian = self.integrals[members]
         normal = jacobian @ jacobian.T
         normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
         found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
@@ -65,18 +83,18 @@ class Screen:
     def column(self, member: int) -> Tensor:
         """Inner products of all operators with one."""
         if member not in self.columns:
-            self.columns[member] = self.atoms @ self.atoms[member]
+            self.columns[member] = self.integrals @ self.integrals[member]
         return self.columns[member]
 
     def singles(self, settings: Pursuit) -> Sets:
         """All operators by themselves."""
         if settings.refine == "none":
-            s = torch.ones_like(self.share)
+            s = torch.ones_like(self.products)
         else:
-            s = (self.share / self.squares.clamp_min(1e-300)).clamp(0, settings.max_strength)
-        gain = 2 * s * self.share - s * s * self.squares
+            s = (self.products / self.norms.clamp_min(1e-300)).clamp(0, settings.max_strength)
+        gain = 2 * s * self.products - s * s * self.norms
         # Operators without any effect explain a window at rest as well as others do.
-        gain = torch.where(self.bad & ~self.bad.all(), -torch.inf, gain)
+        gain = torch.where(self.excluded & ~self.excluded.all(), -torch.inf, gain)
         everyone = torch.arange(self.n, device=gain.device)
         return self._best(everyone[:, None], s[:, None], gain, settings)
 
@@ -86,7 +104,7 @@ class Screen:
         extend = self._fixed if settings.refine == "none" else self._free
         s, gain = extend(held, settings.max_strength or math.inf)
         gain.scatter_(1, held, -torch.inf)
-        gain[:, self.bad] = -torch.inf
+        gain[:, self.excluded] = -torch.inf
         if settings.survivors is None:
             index = torch.arange(self.n, device=gain.device).expand(len(held), -1)
         else:
@@ -96,7 +114,7 @@ class Screen:
         strengths, gains = s[rows, index].flatten(0, 1), gain[rows, index].flatten()
         return self._best(members.flatten(0, 1), strengths, gains, settings)
 
-    def _products(self, members: Tensor) -> Tensor:
+    def _gram_columns(self, members: Tensor) -> Tensor:
         """Inner products of all operators with those of the sets: `(k, n, m)`."""
         return (
             torch.stack([self.column(i) for i in members.flatten().tolist()])
@@ -109,7 +127,7 @@ class Screen:
 
         A set whose best strengths are not all positive is no better than a smaller one.
         """
-        columns, share = self._products(members), self.share[members]
+        columns, share = self._gram_columns(members), self.products[members]
         own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
         scale = own.diagonal(dim1=1, dim2=2).sqrt()
         even = own / scale[:, :, None] / scale[:, None]
@@ -117,9 +135,9 @@ class Screen:
         inverse = inverse / scale[:, :, None] / scale[:, None]
         base = torch.einsum("kij,kj->ki", inverse, share)
         explained = columns @ inverse
-        left = self.squares - (explained * columns).sum(2)
-        fresh = left > 1e-9 * self.squares
-        rest = self.share - torch.einsum("knm,km->kn", columns, base)
+        left = self.norms - (explained * columns).sum(2)
+        fresh = left > 1e-9 * self.norms
+        rest = self.products - torch.einsum("knm,km->kn", columns, base)
         new = rest / torch.where(fresh, left, 1.0)
         s = torch.cat([base[:, None] - explained * new[..., None], new[..., None]], 2)
         gain = (share * base).sum(1, keepdim=True) + new * new * left
@@ -129,35 +147,35 @@ class Screen:
     def consensus(
         self, pick: Tried, known: Mapping[str, np.ndarray], most: float
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Coefficients by all operators that could stand in for a part of the pick, and spread.
+        """Coefficients by all operators that could replace a part of the pick, and their spread.
 
-        The coefficients of single operators are known only as well as the hypernetwork read
-        them. Many operators can play the same part with another strength: what they say on
-        average about the window is more reliable than what the one that fits best says.
+        The hypernetwork reads the coefficients of a single operator with some error. Many
+        operators can play the same part with another strength. The weighted mean of their
+        coefficients is more reliable than the coefficients of the one that fits best.
         """
         names = list(known)
         values = torch.as_tensor(np.stack([known[k] for k in names], 1) if names else np.zeros(0))
-        values = values.reshape(self.n, len(names)).to(self.atoms)
+        values = values.reshape(self.n, len(names)).to(self.integrals)
         own = list(pick.operators)
-        strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(self.atoms)
+        strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(self.integrals)
         total = strengths @ values[own]
         moved, variance = torch.zeros_like(total), torch.zeros_like(total)
-        left = self.change - strengths @ self.atoms[own]
+        left = self.change - strengths @ self.integrals[own]
         level = float(left @ left)
         whole = float(self.change @ self.change)
         for part, member in enumerate(own):
             others = own[:part] + own[part + 1 :]
             if others:
-                found = self._free(torch.tensor([others], device=self.atoms.device), most)
+                found = self._free(torch.tensor([others], device=self.integrals.device), most)
                 s, gain = found[0][0], found[1][0]
             else:
-                s = (self.share / self.squares.clamp_min(1e-300))[:, None]
-                gain = self.share * s[:, 0]
+                s = (self.products / self.norms.clamp_min(1e-300))[:, None]
+                gain = self.products * s[:, 0]
                 gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
             gain[others] = -torch.inf
-            gain[self.bad] = -torch.inf
-            # Stand-ins may leave up to three times as much, plus what no precision resolves; where
-            # much is left anyway, only a little more.
+            gain[self.excluded] = -torch.inf
+            # A replacement may leave a residual of up to three times the norm, plus rounding.
+            # Where the residual is large anyway, only a little more is allowed.
             limit = level + min(8 * level, 0.1 * max(0.0, whole - level)) + 1e-10 * whole
             good = (whole - gain <= limit).nonzero()[:, 0]
             if len(good) < 2 or member not in good.tolist():
@@ -167,17 +185,17 @@ class Screen:
             weight = weight / weight.sum()
             mean = weight @ said
             moved += mean - total
-            # The uncertainty of a mean over as many as the weights amount to.
+            # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
             variance += weight @ (said - mean) ** 2 * weight.square().sum()
         said_in_all = dict(zip(names, (total + moved).tolist(), strict=True))
         return said_in_all, dict(zip(names, variance.sqrt().tolist(), strict=True))
 
     def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Gains of adding every operator to sets, all strengths equal to one."""
-        columns = self._products(members)
+        columns = self._gram_columns(members)
         own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
-        inside = 2 * self.share[members].sum(1) - own.sum((1, 2))
-        gain = inside[:, None] + 2 * self.share - self.squares - 2 * columns.sum(2)
+        inside = 2 * self.products[members].sum(1) - own.sum((1, 2))
+        gain = inside[:, None] + 2 * self.products - self.norms - 2 * columns.sum(2)
         return torch.ones(*gain.shape, members.shape[1] + 1).to(gain), gain
 
     def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
@@ -204,7 +222,7 @@ class Sets:
     strengths: Tensor
     """`(n, m)`"""
     left: Tensor
-    """`(n,)` what the set does not explain."""
+    """`(n,)` norm of the residual."""
 
     def __len__(self) -> int:
         return len(self.members)
@@ -213,7 +231,7 @@ class Sets:
         return self if n is None else Sets(self.members[:n], self.strengths[:n], self.left[:n])
 
     def by_error(self, scored: list[Tried]) -> Sets:
-        """In the order of real errors, all sets having been scored."""
+        """The same sets in the order of their fitting errors."""
         error = {t.operators: t.error for t in scored}
         errors = torch.tensor([error[tuple(m)] for m in self.members.tolist()])
         # Sets that fit alike keep the order of the dictionary, as in beam search.

@@ -1,4 +1,4 @@
-"""What all strategies share: budgets, the record of what was tried, re-ranking."""
+"""The parts that all strategies share: budget, record of scored compositions, re-ranking."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
-from opsplit.search.objective import BudgetError, Objective
+from opsplit.search.budget import BudgetError
+from opsplit.search.objective import Objective
+from opsplit.search.registry import SEARCHES
 from opsplit.search.result import Composition, Cost, SearchResult
+from opsplit.settings import Between, Kinds, Settings
 
 Report = Callable[[float, str], None]
 """`report(share done, words)`: where a search says how far it is."""
 
 KEPT = 100
 """Compositions in a result's ranking."""
+
+Count = Annotated[int, Between(1, 10**9)]
+"""A number of things, at least one."""
+Improvement = Annotated[float, Between(-1e30, 1.0)]
+"""A share of an error; a negative one is reached by every composition."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +46,17 @@ class Tried:
 
 @dataclass
 class Record:
-    """What a search knows about one window."""
+    """The state of a search for one window."""
 
     tried: dict[tuple[int, ...], Tried] = field(default_factory=dict)
     pick: Tried | None = None
     status: str = ""
     done: bool = False
     identified: dict[str, float] | None = None
-    """Coefficients by more evidence than the pick's own parts."""
+    """Estimated coefficients, where they are not just those of the pick."""
     spread: dict[str, float] | None = None
     finalists: list[Tried] | None = None
-    """Those that ran freely over the window, once they did."""
+    """The compositions that ran freely over the window."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself."""
 
@@ -64,7 +73,7 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy(ABC):
+class Strategy(Settings, ABC):
     """A way to look for the composition with the smallest fitting error.
 
     Arguments:
@@ -76,32 +85,30 @@ class Strategy(ABC):
         slack: finalists fit at most this much worse than the best, as a share.
     """
 
-    max_seconds: float | None = None
-    max_evaluations: int | None = None
+    max_seconds: Annotated[float, Between(0.0, 1e12)] | None = None
+    max_evaluations: Annotated[int, Between(0, 10**18)] | None = None
     rerank: bool = False
-    finalists: int = 8
-    slack: float = 0.5
+    finalists: Count = 8
+    slack: Annotated[float, Between(0.0, 1e30)] = 0.5
 
-    def __post_init__(self) -> None:
-        for name in ("width", "max_parts", "trials", "finalists", "survivors"):
-            value = getattr(self, name, 1)
-            if value is not None and value < 1:
-                raise OpsplitError(f"{name} must be at least 1, got {value}.")
-        for name in ("max_seconds", "max_evaluations"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise OpsplitError(f"{name} must not be negative, got {value}.")
+    kinds: ClassVar[Kinds | None] = SEARCHES
 
     @property
-    @abstractmethod
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which results and calibrations know the strategy."""
+        return self.kind or type(self).__name__.lower()
+
+    @property
+    def limited(self) -> bool:
+        """Whether time or evaluations are limited."""
+        return self.max_seconds is not None or self.max_evaluations is not None
 
     @abstractmethod
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
-        """Fill the records, one per window: what was tried, the pick and why it ended."""
+        """Fill the records, one per window: the scored compositions, the pick, why it ended."""
 
     def finish(self, objective: Objective, records: list[Record]) -> None:
-        """What a strategy does with its picks at the very end; nothing, if it does not say."""
+        """Change the picks after the ranking; a strategy may leave this out."""
         return None
 
     def run(self, objective: Objective, report: Report | None = None) -> SearchResult:
@@ -113,20 +120,18 @@ class Strategy(ABC):
     def run_all(self, objective: Objective, report: Report | None = None) -> list[SearchResult]:
         """Search for every window of the objective, in shared calls."""
         records = [Record() for _ in range(len(objective))]
-        objective.limit(self.max_seconds, self.max_evaluations)
-        try:
-            self.explore(objective, records, report or (lambda share, words: None))
-            if self.rerank:
-                self._rerank(objective, records)
-            self.finish(objective, records)
-        except BudgetError as reason:
-            stop(records, str(reason))
-        except KeyboardInterrupt:
-            if not any(record.tried for record in records):
-                raise
-            stop(records, "interrupted")
-        finally:
-            objective.forget_limits()
+        with objective.meter.limited(self.max_seconds, self.max_evaluations):
+            try:
+                self.explore(objective, records, report or (lambda share, words: None))
+                if self.rerank:
+                    self._rerank(objective, records)
+                self.finish(objective, records)
+            except BudgetError as reason:
+                stop(records, str(reason))
+            except KeyboardInterrupt:
+                if not any(record.tried for record in records):
+                    raise
+                stop(records, "interrupted")
         cost = objective.cost()
         return [self._result(objective, record, cost) for record in records]
 

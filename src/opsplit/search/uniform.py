@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
 from opsplit.search.objective import Objective
 from opsplit.search.partial import best_scores
-from opsplit.search.strategy import Record, Report, Strategy, Tried, best_so_far
+from opsplit.search.strategy import Count, Record, Report, Strategy, Tried, best_so_far
+from opsplit.settings import Between
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class Uniform(Strategy):
             the best of their length by more than the `slack`; this changes the cost only.
     """
 
-    trials: int = 100
-    max_parts: int = 4
-    seed: int = 0
+    trials: Count = 100
+    max_parts: Count = 4
+    seed: Annotated[int, Between(0, 2**63 - 1)] = 0
     screen: bool = True
 
-    name = "uniform"
+    kind: ClassVar[str] = "uniform"
 
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         n = len(objective.dictionary)
@@ -39,13 +41,12 @@ class Uniform(Strategy):
         rounds: list[list[tuple[int, ...]]] = [[(i,) for i in range(n)]]
         rounds += [[s for s in drawn if len(s) == m] for m in lengths]
         for done, sets in enumerate(rounds):
-            # Under a budget whatever was scored must be known at once.
-            limited = self.max_seconds is not None or self.max_evaluations is not None
-            size = objective.chunk if limited else max(1, len(sets))
+            # A budget may end the search at any chunk: every chunk is recorded at once.
+            size = objective.chunk if self.limited else max(1, len(sets))
             for begin in range(0, len(sets), size):
                 part = sets[begin : begin + size]
                 for w, record in enumerate(records):
-                    errors = self._score(objective, part, w, self.screen and not limited)
+                    errors = self._score(objective, part, w, self.screen and not self.limited)
                     for operators, error in zip(part, errors, strict=True):
                         record.add(Tried(operators, error))
             first = next(iter(records[0].ranked()), None)
@@ -61,8 +62,8 @@ class Uniform(Strategy):
         chosen = torch.tensor(sets, device=objective.device)
         home = torch.full((len(sets),), window, device=objective.device)
 
-        def errors(some: Tensor, frames: Tensor) -> Tensor:
-            return objective.errors(chosen[some], None, home[some], frames)
+        def errors(some: Tensor, transitions: Tensor) -> Tensor:
+            return objective.errors(chosen[some], None, home[some], transitions)
 
         keep = 1 if screen else len(sets)
         return best_scores(errors, home, keep, objective.transitions, self.slack).tolist()

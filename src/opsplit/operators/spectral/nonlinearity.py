@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from opsplit.grid import Grid
-from opsplit.operators.family import Examples, fft_flops
+from opsplit.operators.family import Examples
+from opsplit.operators.flops import fft_flops
 from opsplit.registry import Registry
 from opsplit.settings import Between, Settings
 
@@ -63,9 +64,8 @@ class Nonlinearity(Settings, ABC):
     def flops(self, channels: int, ndim: int, grid: Grid) -> int:
         """Floating-point operations of one evaluation on one state, about."""
         made = channels * (1 + ndim)
-        return (self.fields(channels, ndim) + made) * fft_flops(grid) + self.pointwise(
-            channels, ndim
-        ) * math.prod(grid.shape)
+        transforms = fft_flops(grid.shape, self.fields(channels, ndim) + made)
+        return transforms + self.pointwise(channels, ndim) * math.prod(grid.shape)
 
     def pointwise(self, channels: int, ndim: int) -> int:
         """Floating-point operations per point of one evaluation, without transforms."""

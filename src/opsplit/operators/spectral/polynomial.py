@@ -22,6 +22,7 @@ from opsplit.fourier import (
 )
 from opsplit.grid import Grid
 from opsplit.operators.family import Examples
+from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
 from opsplit.settings import NUMBER, SIZE, AtMost, Between
 
@@ -206,6 +207,11 @@ class Polynomial(Nonlinearity):
 
     def fields(self, channels: int, ndim: int) -> int:
         return channels * self.filters(ndim) + len(self.monomials(channels, ndim))
+
+    def flops(self, channels: int, ndim: int, grid: Grid) -> int:
+        fine = self._fine(grid)
+        transforms = fft_flops(fine, channels * (self.filters(ndim) + 1))
+        return transforms + self.pointwise(channels, ndim) * math.prod(fine)
 
     def pointwise(self, channels: int, ndim: int) -> int:
         return (self.degree + 2 * channels) * len(self.monomials(channels, ndim))

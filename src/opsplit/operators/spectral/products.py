@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
 from opsplit.grid import Grid
+from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.filters import check_filter, filter_symbol, order_of
 from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
 from opsplit.settings import NUMBER, AtMost
@@ -169,6 +171,12 @@ class Products(Nonlinearity):
     def fields(self, channels: int, ndim: int) -> int:
         _, factors = self._names()
         return len(factors) + len(self.terms)
+
+    def flops(self, channels: int, ndim: int, grid: Grid) -> int:
+        outer, factors = self._names()
+        fine = self._fine(grid)
+        transforms = fft_flops(fine, len(factors) + channels * len(outer))
+        return transforms + self.pointwise(channels, ndim) * math.prod(fine)
 
     def pointwise(self, channels: int, ndim: int) -> int:
         return sum(parse(t).degree + 2 * channels for t in self.terms)

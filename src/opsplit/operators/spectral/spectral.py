@@ -28,12 +28,12 @@ from opsplit.operators.family import (
     OperatorFamily,
     Prepared,
     Step,
-    fft_flops,
     longest,
     per_operator,
     steps_of,
     unpack,
 )
+from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.operators.spectral.nonlinearity import Nonlinearity
 from opsplit.operators.spectral.symbol import Symbol
@@ -151,9 +151,10 @@ class Spectral(OperatorFamily):
         return 1 if self.nonlinearity is None else 4 * self.steps(duration)
 
     def flops(self, grid: Grid) -> int:
+        linear = fft_flops(grid.shape, 2 * self.channels)
         if self.nonlinearity is None:
-            return self.channels * 2 * fft_flops(grid)
-        return self.nonlinearity.flops(self.channels, self.ndim, grid)
+            return linear
+        return linear + self.nonlinearity.flops(self.channels, self.ndim, grid)
 
     def workspace(self, grid: Grid, states: int) -> int:
         fields = 8

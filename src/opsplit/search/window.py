@@ -1,0 +1,126 @@
+"""Observed windows: frames, the time between them, and the transitions that a search scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+
+GAP = 1.75
+"""A step longer than this many usual steps is a gap: frames are missing in it."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of equal length that were observed at the same times.
+
+    A transition is a pair of neighbouring frames. Transitions across a gap are not scored.
+    """
+
+    frames: Tensor
+    """`(window, time, channel, *space)`"""
+    steps: Tensor
+    """`(time - 1,)` time between neighbouring frames, in double precision on the CPU."""
+    dt: float
+    """The usual time between frames: the median of the steps."""
+    scored: Tensor
+    """`(transition,)` the position of the first frame of every scored transition."""
+    durations: float | Tensor
+    """How long the scored transitions last: one number if all last equally long."""
+    states: Tensor
+    """`(window, transition, channel, *space)` the first frame of every scored transition."""
+    targets: Tensor
+    """The second frame of every scored transition."""
+    sizes: Tensor
+    """`(window, transition)` the norm that a transition's error is divided by."""
+
+    @classmethod
+    def of(cls, window: Tensor, grid: Grid, dt: float | Sequence[float]) -> Windows:
+        """Windows from frames `(time, channel, *space)` or `(window, time, channel, *space)`.
+
+        Arguments:
+            window: the observed frames.
+            grid: their space.
+            dt: time between frames, one number or one per pair of neighbours.
+        """
+        frames = window if window.ndim == 3 + grid.ndim else window[None]
+        count = frames.shape[1]
+        if count < 2:
+            raise OpsplitError(f"A search needs at least 2 observed frames, got {count}.")
+        given = torch.as_tensor(dt, dtype=torch.float64).cpu()
+        if given.ndim and len(given) != count - 1:
+            raise OpsplitError(
+                f"{count} frames have {count - 1} steps between them, got {len(given)}."
+            )
+        steps = given.expand(count - 1)
+        usual = float(steps.median())
+        scored = (steps <= GAP * usual).nonzero()[:, 0].to(frames.device)
+        lasting = steps[scored.cpu()]
+        # Times read from a file are rounded; equal steps share their calls.
+        even = torch.allclose(lasting, lasting.new_tensor(usual), rtol=1e-4, atol=0)
+        states, targets = frames[:, scored], frames[:, scored + 1]
+        norms = targets.flatten(2).norm(dim=2)
+        # An all-zero frame has no relative error; its error is relative to the whole window.
+        whole = frames.flatten(1).norm(dim=1).clamp_min(1e-30)
+        sizes = torch.where(norms > 0, norms, whole[:, None])
+        durations = usual if even else lasting.to(frames)
+        return cls(frames, steps, usual, scored, durations, states, targets, sizes)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    @property
+    def device(self) -> torch.device:
+        return self.frames.device
+
+    @property
+    def transitions(self) -> int:
+        """Number of scored transitions in a window."""
+        return self.states.shape[1]
+
+    @property
+    def even(self) -> bool:
+        """Whether all scored transitions last equally long."""
+        return not isinstance(self.durations, Tensor)
+
+    def every(self) -> Tensor:
+        """Positions of all scored transitions."""
+        return torch.arange(self.transitions, device=self.device)
+
+    def scored_among(self, frames: int) -> int:
+        """Number of scored transitions between the last `frames` frames."""
+        return int((self.scored >= self.frames.shape[1] - frames).sum())
+
+    def lasting(self, transitions: Tensor | None = None) -> float | Tensor:
+        """How long these transitions last (not given: all that are scored)."""
+        h = self.durations
+        return h[transitions] if isinstance(h, Tensor) and transitions is not None else h
+
+    def substeps(self) -> list[tuple[int, float]]:
+        """Number and length of the steps that lead from every frame to the next.
+
+        A gap is crossed in steps that are no longer than the usual one.
+        """
+        out = []
+        for span in self.steps.tolist():
+            count = 1 if span <= GAP * self.dt else math.ceil(span / self.dt - 1e-6)
+            out.append((count, span / count))
+        return out
+
+    def errors(self, u: Tensor, home: Tensor, transitions: Tensor | None = None) -> Tensor:
+        """Relative errors `(n, transition)` of predictions; infinite where one is not finite.
+
+        Arguments:
+            u: predicted second frames `(n, transition, channel, *space)`.
+            home: `(n,)` the window of every prediction.
+            transitions: positions of the predicted transitions (not given: all).
+        """
+        at = (home[:, None], self.every() if transitions is None else transitions)
+        error = (u - self.targets[at]).flatten(2).norm(dim=2) / self.sizes[at]
+        return torch.where(torch.isfinite(error), error, torch.inf)

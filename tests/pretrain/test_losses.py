@@ -20,6 +20,7 @@ from opsplit.pretrain.config import Batches, Codebook, Start, TrainConfig
 from opsplit.pretrain.losses import (
     AveragedCodes,
     EncoderCodes,
+    Loss,
     Recognition,
     TrainedCodes,
     Trainee,
@@ -204,6 +205,46 @@ def test_every_recipe_has_its_loss(batch: Batch) -> None:
     assert kind(recipe="codebook") is AveragedCodes
     assert kind(recipe="codebook", codebook=Codebook(by_gradient=1.0)) is TrainedCodes
     assert kind(recipe="codebook", start=Start(encoder_only=True)) is Recognition
+
+
+# Errors per dynamics and total loss, computed when all four ways were one method of the network.
+USED = torch.tensor([True, False, True, False])
+KNOWN: dict[str, tuple[Loss, list[float], float]] = {
+    "encoder": (
+        EncoderCodes(per_channel=True),
+        [0.010627001, 0.026533708, 0.01750852, 0.076050907],
+        0.032665335,
+    ),
+    "averaged": (
+        AveragedCodes(USED, momentum=0.9, commitment=0.7),
+        [0.010659083, 0.026533708, 0.017378865, 0.076050907],
+        0.099888667,
+    ),
+    "trained": (
+        TrainedCodes(reading=True, commitment=0.7),
+        [0.010663711, 0.026482997, 0.017360022, 0.076205373],
+        0.097375616,
+    ),
+    "recognition": (
+        Recognition(commitment=0.7),
+        [0.380073547, 0.197281137, 0.302923471, 0.307509542],
+        0.064697593,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", KNOWN)
+def test_every_loss_has_its_known_numbers(
+    small_model: Callable[..., ModelConfig], batch: Batch, way: str
+) -> None:
+    loss, errors, total = KNOWN[way]
+    trainee = Trainee(Disco(small_model(environments=ROWS), seed=3))
+    out = trainee(loss, replace(batch, shares=(0.25, 0.75)))
+    assert out.error.tolist() == pytest.approx(errors, rel=1e-5)
+    assert out.total.item() == pytest.approx(total, rel=1e-5)
+    if way == "averaged":
+        row = trainee.disco.codebook[3].tolist()
+        assert row == pytest.approx([0.0447015725, -0.0446534082], rel=1e-5)
 
 
 FIELD = st.floats(-1, 1).map(lambda x: x + 2)

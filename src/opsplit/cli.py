@@ -20,6 +20,7 @@ from opsplit.commands.fit import Identify, Predict, Search
 from opsplit.commands.generate import Generate
 from opsplit.commands.info import Info
 from opsplit.commands.pretrain import Pretrain
+from opsplit.commands.upgrade import Upgrade
 from opsplit.errors import OpsplitError
 
 Command = (
@@ -36,6 +37,7 @@ Command = (
     | Annotated[Benchmark, tyro.conf.subcommand("benchmark")]
     | Annotated[Figures, tyro.conf.subcommand("figures")]
     | Annotated[Info, tyro.conf.subcommand("info")]
+    | Annotated[Upgrade, tyro.conf.subcommand("upgrade")]
 )
 
 

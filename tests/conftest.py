@@ -19,6 +19,7 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import Model
+from opsplit.operators import UNet
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.config import preset_configs
 from opsplit.pretrain.extract import extract
@@ -144,17 +145,13 @@ def unet_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     physics = AdvectionDiffusion()
     config = ModelConfig(
         physics=physics.name,
-        family="unet",
-        recipe="in-context",
-        preset="tiny",
-        channels=physics.channels,
-        ndim=1,
+        operator=UNet(max_step=1.001 * physics.dt),
+        grid=physics.grid,
         dt=physics.dt,
-        grid=physics.grid.to_dict(),
+        preset="tiny",
         coefficients=("c", "D"),
         rescale=True,
         encoder=replace(preset_configs("tiny", "unet")[0], head_width=4),
-        operator={"max_step": 1.001 * physics.dt},
     )
     disco = Disco(config).eval().requires_grad_(False)
     dictionary = extract(disco, physics.dictionary_trajectories("train", 4, seed=0))

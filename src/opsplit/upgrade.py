@@ -138,9 +138,7 @@ def _dictionary(
     return OperatorDictionary(tuple(parts), known, tuple(text["provenance"]), told, most)
 
 
-def _part(
-    entry: Old, prefix: str, tensors: Mapping[str, Tensor], given: Decoder | None
-) -> Part:
+def _part(entry: Old, prefix: str, tensors: Mapping[str, Tensor], given: Decoder | None) -> Part:
     old = entry["config"]
     family = _family(entry["family"], old, old["channels"], old["ndim"])
     codes, scale = tensors[f"{prefix}codes"].clone(), float(entry["scale"])

@@ -101,7 +101,9 @@ def test_the_rate_of_a_flow_is_found_by_differences(
     torch.testing.assert_close(family.rate(prepared, u), expected, rtol=1e-3, atol=1e-12)
 
 
-def test_the_rate_of_a_function_is_its_value_times_its_strength(smooth: Callable[..., Tensor]) -> None:
+def test_the_rate_of_a_function_is_its_value_times_its_strength(
+    smooth: Callable[..., Tensor],
+) -> None:
     family = UserFunction(1, 1, f=waves)
     u = smooth(LINE, (2, 3, 1))
     found = family.rate(family.prepare(torch.tensor([[0.5], [2.0]]).double(), LINE), u)

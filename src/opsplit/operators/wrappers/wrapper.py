@@ -82,6 +82,7 @@ class Wrapper(OperatorFamily):
         self.operator.check_grid(grid)
 
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
+        self.check_grid(grid)
         return self.operator.prepare(parameters, grid)
 
     def steps(self, duration: float) -> int:

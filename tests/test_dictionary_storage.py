@@ -112,7 +112,7 @@ def test_a_description_that_makes_no_sense_is_refused(
     lines.save(tmp_path)
     path = tmp_path / "dictionary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(OpsplitError, match="dictionary|format 99"):
+    with pytest.raises(OpsplitError, match=r"dictionary|format 99"):
         OperatorDictionary.load(tmp_path)
 
 

@@ -292,7 +292,7 @@ def _joined_adapters(
     one = torch.ones(int(old.get("power") == "learned"))
     scale = torch.cat([start.scale, 0.3 * one, more])
     bound = torch.cat([start.bound, 4 * one, 4 * more])
-    moved = {**tensors, f"{prefix}scale": scale, f"{prefix}bound": bound}
+    moved = {f"{prefix}scale": scale, f"{prefix}bound": bound, **tensors}
     for name in ("head.weight", "shared", "start", "scale", "bound"):
         key = f"{prefix}{name}"
         if key in moved:

@@ -123,7 +123,7 @@ def same_parts(described: Sequence[StoredPart]) -> Callable[[Shapes], None]:
 
 def wrong_format(source: Path, found: Any, wanted: int) -> str:
     """What to do about a directory that another version of the package wrote."""
-    if found == 1:
+    if type(found) is int and found == 1:
         return (
             f"{source} was written by an earlier opsplit (format 1); convert it: "
             f"opsplit upgrade {source} --out NEW"

@@ -1,44 +1,22 @@
-"""Selecting, merging, flowing and storing operators."""
+"""Selecting, merging, flowing, pruning: operators and the facts that go with them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from dictionaries import FIELDS, GRID, KINDS, RATES, SPEEDS, coded, flow_of, of_family
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, Part
 from opsplit.errors import OpsplitError
-from opsplit.grid import Grid
-from opsplit.hypernetwork.decoder import Decoder
-from opsplit.operators import Spectral, UNet, UserFunction
-
-GRID = Grid((32,), (16.0,))
-SPEEDS = (0.1, 0.2, 0.3, 0.4)
-RATES = (1.0, 2.0)
-FIELDS = torch.randn(1, 2, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-
-
-def coded(n: int = 3, seed: int = 0, scale: float = 1.0) -> OperatorDictionary:
-    """Operators of the spectral family, given by codes and a decoder."""
-    family = Spectral(1, 1, max_step=0.1, copies=2, bumps=2)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        decoder = Decoder(2, family.initialisation(generator), width=8, head_width=4)
-    codes = torch.randn(n, 2, generator=generator)
-    mu = {"alpha": np.linspace(0, 1, n)}
-    return OperatorDictionary((Part(family, codes, decoder, scale),), mu)
-
-
-def flow_of(dictionary: OperatorDictionary, i: int, u: Tensor = FIELDS, h: float = 0.1) -> Tensor:
-    return dictionary.prepare(GRID, u).flow(torch.tensor([i]), u, h)
+from opsplit.operators import Conserving, Homogeneous, Polynomial, Spectral, Symbol, UserFunction
+from opsplit.terms import Term
 
 
 @pytest.fixture
@@ -195,89 +173,99 @@ def test_prepared_operators_follow_the_precision_of_the_fields(lines: OperatorDi
         assert flow_of(dictionary, 0, FIELDS).dtype == torch.float64
 
 
-# On disk
+# Facts of operators
 
 
-@pytest.mark.parametrize("kind", ["exact", "coded", "both", "unet", "empty"])
-def test_a_saved_dictionary_loads_bit_equal(
-    kind: str, lines: OperatorDictionary, tmp_path: Path
-) -> None:
-    unet = UNet(1, 1, max_step=0.1, width=4)
-    begin = unet.initialisation(torch.Generator().manual_seed(0))
-    saved = {
-        "exact": lines,
-        "coded": coded(scale=3.0),
-        "both": lines.merge(coded()),
-        "unet": OperatorDictionary((Part(unet, begin.start[None]),), {"c": np.array([1 / 3])}),
-        "empty": lines.select([]),
-    }[kind]
-    saved.save(tmp_path / "deep")
-    loaded = OperatorDictionary.load(tmp_path / "deep")
-    assert repr(loaded) == repr(saved)
-    assert loaded.provenance == saved.provenance
-    assert loaded.coefficients.keys() == saved.coefficients.keys()
-    for name, values in saved.coefficients.items():
-        assert np.array_equal(loaded.coefficients[name], values)
-    for mine, theirs in zip(loaded.parts, saved.parts, strict=True):
-        assert torch.equal(mine.codes, theirs.codes)
-        assert torch.equal(mine.parameters(), theirs.parameters())
-        assert mine.scale == theirs.scale
-    for i in range(len(saved)):
-        assert torch.equal(flow_of(loaded, i), flow_of(saved, i))
+TERMS = {"c": Term("-u_x", 1, 1, True), "D": Term("u_xx", 2, 1)}
 
 
-def test_codes_without_their_decoder_need_the_model_that_wrote_them(tmp_path: Path) -> None:
-    saved = coded()
-    saved.save(tmp_path, with_decoders=False)
-    with pytest.raises(OpsplitError, match="holds codes of a model; load that model"):
-        OperatorDictionary.load(tmp_path)
-    loaded = OperatorDictionary.load(tmp_path, saved.parts[0].decoder)
-    assert torch.equal(flow_of(loaded, 1), flow_of(saved, 1))
+@pytest.fixture
+def known(lines: OperatorDictionary) -> OperatorDictionary:
+    return replace(lines, terms=TERMS, max_strengths=np.arange(1.0, 7.0))
 
 
-def test_a_function_is_not_saved_and_nothing_is_written(
-    lines: OperatorDictionary, tmp_path: Path
-) -> None:
-    with pytest.raises(OpsplitError, match="add it again after loading"):
-        lines.add(lambda u: -u).save(tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_terms_and_strengths_survive_selection(known: OperatorDictionary) -> None:
+    for some in (known.select([5, 1]), known.where(lambda mu: mu["c"] in (0.2,) or mu["D"] == 2)):
+        assert some.terms == TERMS
+        assert sorted(some.max_strengths.tolist()) == [2.0, 6.0]
+        assert some.max_strengths[some.coefficients["c"] == 0.2].tolist() == [2.0]
+    assert len(known.subsample(3, 0).max_strengths) == 3
 
 
-@pytest.mark.parametrize("name", ["dictionary.json", "dictionary.safetensors"])
-def test_a_missing_file_is_named(name: str, lines: OperatorDictionary, tmp_path: Path) -> None:
-    lines.save(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(OpsplitError, match=rf"No dictionary in .*{name}.* is missing"):
-        OperatorDictionary.load(tmp_path)
+def test_terms_and_strengths_survive_merging(known: OperatorDictionary) -> None:
+    other = replace(coded(), terms={"alpha": Term("-(u^2)_x", 1, 2), "c": Term("other")})
+    both = known.merge(other)
+    assert both.terms == {**TERMS, "alpha": Term("-(u^2)_x", 1, 2)}
+    assert both.max_strengths.tolist() == [1, 2, 3, 4, 5, 6, *[MAX_STRENGTH] * 3]
+    assert known.add(lambda u: -u).max_strengths.tolist() == [1, 2, 3, 4, 5, 6, MAX_STRENGTH]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-@pytest.mark.parametrize("name", ["dictionary.safetensors", "dictionary.json"])
-def test_a_truncated_file_is_refused(
-    name: str, share: float, lines: OperatorDictionary, tmp_path: Path
-) -> None:
-    lines.save(tmp_path)
-    held = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(held[: int(share * len(held))])
-    with pytest.raises(OpsplitError, match="cannot be read"):
-        OperatorDictionary.load(tmp_path)
+def test_terms_and_strengths_survive_the_disk(known: OperatorDictionary, tmp_path: Path) -> None:
+    known.save(tmp_path)
+    loaded = OperatorDictionary.load(tmp_path)
+    assert loaded.terms == TERMS
+    assert loaded.max_strengths.tolist() == known.max_strengths.tolist()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": 99},
-        {"parts": [{}]},
-        {"parts": [{"family": "spectral", "config": {"colour": 1}, "scale": 1.0}]},
-        {"provenance": None},
-    ],
-    ids=["format", "parts", "config", "provenance"],
-)
-def test_a_description_that_makes_no_sense_is_refused(
-    change: dict, lines: OperatorDictionary, tmp_path: Path
-) -> None:
-    lines.save(tmp_path)
-    path = tmp_path / "dictionary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(OpsplitError, match="dictionary"):
-        OperatorDictionary.load(tmp_path)
+def test_strengths_are_set_for_all_and_counted(known: OperatorDictionary) -> None:
+    assert set(known.with_max_strength(8.0).max_strengths) == {8.0}
+    assert set(coded().max_strengths) == {MAX_STRENGTH}
+    with pytest.raises(OpsplitError, match="6 operators but 2 of 'max_strengths'"):
+        replace(known, max_strengths=np.ones(2))
+
+
+# Pruning
+
+
+def polynomial_with_weights(weights: list[list[float]]) -> OperatorDictionary:
+    """Operators of `1, u, u^2` with these weights and some diffusion."""
+    family = Spectral(1, 1, 0.01, Symbol(0), Polynomial(2))
+    linear = torch.tensor([[0.0, 0.3, 0.0, 0.5, 0.0]]).expand(len(weights), 5)
+    codes = torch.cat([linear, torch.tensor(weights)], 1)
+    return OperatorDictionary(
+        (Part(family, codes),), {"k": np.arange(len(weights), dtype=float)}, terms={"k": Term("u")}
+    ).with_max_strength(7.0)
+
+
+def test_pruning_keeps_large_weights_and_makes_small_ones_exactly_zero(tmp_path: Path) -> None:
+    full = polynomial_with_weights([[0.001, -0.02, 0.5], [0.003, 0.004, -0.002]])
+    pruned = full.pruned(0.01)
+    weights = pruned.parts[0].parameters()[:, -3:]
+    torch.testing.assert_close(weights, torch.tensor([[0, -0.02, 0.5], [0, 0, 0]]))
+    assert pruned.terms == full.terms and set(pruned.max_strengths) == {7.0}
+    assert pruned.provenance == full.provenance
+    pruned.save(tmp_path)
+    loaded = OperatorDictionary.load(tmp_path)
+    assert torch.equal(loaded.parts[0].parameters(), pruned.parts[0].parameters())
+    assert not loaded.parts[0].parameters()[1, -3:].any()
+
+
+def test_operators_with_zero_weights_flow_exactly_as_linear_ones() -> None:
+    """One step of any length, where the others need many; alone and beside others."""
+    pruned = polynomial_with_weights([[0.0, -0.02, 0.5], [0.003, 0.004, -0.002]]).pruned(0.01)
+    linear = Spectral(1, 1, None, Symbol(0))
+    plain = OperatorDictionary((Part(linear, pruned.parts[0].codes[:, :5]),))
+    for h in (0.004, 0.1):
+        assert torch.equal(flow_of(pruned, 1, h=h), flow_of(plain, 1, h=h))
+        assert not torch.equal(flow_of(pruned, 0, h=h), flow_of(plain, 0, h=h))
+        both = FIELDS.expand(2, -1, -1, -1)
+        together = pruned.prepare(GRID, both).flow(torch.tensor([0, 1]), both, h)
+        assert torch.equal(together[1:], flow_of(plain, 1, h=h))
+
+
+@pytest.mark.parametrize("kind", ["gated", "flux", "unet", "nested", "linear symbol"])
+def test_operators_without_such_weights_keep_their_codes(kind: str) -> None:
+    """A search may still move codes that pruning has nothing to do with."""
+    held = of_family(KINDS[kind], decoder=True)
+    pruned = held.pruned(0.1)
+    assert pruned.parts[0] is held.parts[0]
+
+
+def test_pruned_operators_are_parameters_inside_wrappers_too() -> None:
+    inner = Spectral(1, 1, 0.1, Symbol(2), Polynomial(2, mixing=tuple(np.eye(3).flatten())))
+    held = of_family(Homogeneous(Conserving(inner), "learned"), decoder=True)
+    pruned = held.pruned(1e-12)
+    assert pruned.parts[0].decoder is None
+    assert pruned.parts[0].codes.shape == (2, held.parts[0].family.n_parameters)
+    torch.testing.assert_close(flow_of(pruned, 1), flow_of(held, 1))
+    assert not pruned.pruned(100.0).parts[0].codes[:, -4:-1].any()

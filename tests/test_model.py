@@ -11,38 +11,39 @@ from typing import Any
 
 import pytest
 import torch
+from dictionaries import KINDS
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from opsplit import model as model_module
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
+from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import HALF_ABOVE, Model, load_model
+from opsplit.operators import OperatorFamily, UNet
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.extract import extract
 
 LINE = AdvectionDiffusion(Grid((32,), (16.0,)))
 
 
-def build(family: str, head_width: int = 8) -> Model:
+def build(operator: OperatorFamily, head_width: int = 8) -> Model:
     """A model whose weights are nowhere those of a new one."""
     config = ModelConfig(
         physics=LINE.name,
-        family=family,  # type: ignore[arg-type]
+        operator=operator,
+        grid=LINE.grid,
+        dt=LINE.dt,
+        coefficients=("c", "D"),
         recipe="codebook",
         preset="tiny",
-        channels=("u",),
-        ndim=1,
-        dt=LINE.dt,
-        grid=LINE.grid.to_dict(),
-        coefficients=("c", "D"),
         environments=3,
         scale=1.7,
         encoder=EncoderConfig(width=8, blocks=1, heads=2, decoder_width=8, head_width=head_width),
-        operator={"max_step": 1.001 * LINE.dt},
     )
     disco = Disco(config).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(3)
@@ -67,12 +68,15 @@ def outputs(model: Model) -> dict[str, Tensor]:
     }
 
 
-def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
-    model = build("spectral")
+@pytest.mark.parametrize("kind", KINDS)
+def test_save_and_load_are_bit_equal(kind: str, tmp_path: Path) -> None:
+    model = build(KINDS[kind])
     loaded = Model.load(model.save(tmp_path))
     assert loaded.config == model.config
     assert loaded.metrics == model.metrics
+    assert loaded.config.family == KINDS[kind].innermost.kind
     assert loaded.dictionary.provenance == model.dictionary.provenance
+    assert loaded.dictionary.terms == model.dictionary.terms
     for name, values in model.dictionary.coefficients.items():
         assert values.tolist() == loaded.dictionary.coefficients[name].tolist()
     before, after = outputs(model), outputs(loaded)
@@ -81,7 +85,7 @@ def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
 
 
 def test_large_tensors_are_stored_in_half_precision(tmp_path: Path) -> None:
-    model = build("unet", head_width=16)
+    model = build(UNet(1, 1, 1.001 * LINE.dt), head_width=16)
     loaded = Model.load(model.save(tmp_path / "first"))
     large = []
     for (name, held), (_, found) in zip(
@@ -172,14 +176,19 @@ def changed(**values: Any) -> Callable[[dict[str, Any]], Any]:
         (lambda _: "{not json", "config.json cannot be read as JSON"),
         (lambda _: [], "format None"),
         (without("format"), "format None"),
-        (changed(format=99), "format 99, this opsplit reads 1"),
-        (without("channels"), "does not describe a model.*channels"),
-        (without("encoder"), "does not describe a model.*encoder"),
-        (without("grid"), "does not describe a model.*grid"),
-        (changed(grid={"shape": [256]}), "does not describe a model.*extent"),
-        (changed(encoder={"witdh": 3}), "does not describe a model.*witdh"),
-        (changed(operator={"copies": 2}), "does not describe a model.*max_step"),
-        (changed(family="fourier"), "Unknown operator family 'fourier'"),
+        (changed(format=99), "format 99, this opsplit reads 2"),
+        (changed(format=1), "an earlier opsplit .format 1.; convert it: opsplit upgrade .* --out"),
+        (without("physics"), "config.json: it: physics is missing"),
+        (without("operator"), "config.json: it: operator is missing"),
+        (without("grid"), "config.json: it: grid is missing"),
+        (without("dt"), "config.json: it: dt is missing"),
+        (without("encoder"), "another configuration"),
+        (changed(grid={"shape": [256]}), "it: grid: extent is missing"),
+        (changed(encoder={"witdh": 3}), "it: encoder has no setting 'witdh'"),
+        (changed(operator={"copies": 2}), "it: operator: kind must be a name"),
+        (changed(operator={"kind": "spectral", "copies": 2}), "it: operator has no .* 'copies'"),
+        (changed(operator={"kind": "fourier"}), "Unknown operator family 'fourier'"),
+        (changed(colour="blue"), "it has no setting 'colour'"),
         (changed(encoder={"width": 32, "heads": 2}), "another configuration"),
     ],
 )
@@ -196,13 +205,57 @@ def test_broken_configuration(
     assert str(folder) in str(caught.value)
 
 
-def test_unknown_settings_of_a_later_version_are_ignored(
-    tiny_folder: Path, tmp_path: Path, tiny_model: Model
+@pytest.mark.parametrize("missing", [("scale",), ("bound",), ("variation",), UNITS])
+def test_units_of_the_decoder_may_be_missing(missing: tuple[str, ...], tmp_path: Path) -> None:
+    """They are the family's own then; other tensors may not be missing."""
+    model = build(KINDS["flux"])
+    model.save(tmp_path)
+    file = tmp_path / "model.safetensors"
+    held = load_file(file)
+    for name in missing:
+        del held[f"decoder.{name}"]
+    save_file(held, file)
+    before, after = outputs(model), outputs(Model.load(tmp_path))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    save_file({k: t for k, t in held.items() if k != "decoder.start"}, file)
+    with pytest.raises(OpsplitError, match=r"decoder\.start is missing"):
+        Model.load(tmp_path)
+
+
+def test_units_in_the_file_are_taken_before_those_of_the_family(tmp_path: Path) -> None:
+    model = build(KINDS["unet"])
+    model.disco.decoder.bound *= 3
+    model.save(tmp_path)
+    before, after = outputs(model), outputs(Model.load(tmp_path))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"channels": ("u", "v")}, r"2 channel\(s\) on 1 axes need operators of that size"),
+        ({"grid": Grid((16, 16), (1.0, 1.0))}, r"1 channel\(s\) on 2 axes need operators"),
+        ({"dt": 1e9}, "steps from frame to frame"),
+        ({"operator": None}, "operator must be a OperatorFamily"),
+        ({"recipe": "soup"}, "recipe must be one of in-context, codebook, plain"),
+    ],
+)
+def test_what_does_not_belong_together_cannot_be_configured(
+    change: dict[str, Any], words: str
 ) -> None:
-    shutil.copytree(tiny_folder, tmp_path / "model")
-    file = tmp_path / "model" / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "colour": "blue"}))
-    assert Model.load(tmp_path / "model").config == tiny_model.config
+    config = build(KINDS["gated"]).config
+    with pytest.raises(OpsplitError, match=words):
+        replace(config, **change)
+
+
+def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
+    """Within a factor of two, units included, from the smallest to what is bundled."""
+    for operator in KINDS.values():
+        for width, patch in ((8, 4), (64, 16)):
+            encoder = EncoderConfig(width=width, patch=patch, heads=2, head_width=8)
+            config = replace(build(operator).config, encoder=encoder)
+            held = sum(t.numel() for t in Disco(config).state_dict().values())
+            assert 0.5 < config.numbers() / held < 1.5, (operator, width, patch)
 
 
 def test_fields_that_a_model_cannot_take(tiny_model: Model, unet_folder: Path) -> None:

@@ -67,46 +67,54 @@ def test_what_is_bundled_passes(name: str, family: str) -> None:
 @pytest.mark.parametrize(
     "keys, value, words",
     [
-        (("format",), 2, "format 2, this opsplit reads 1"),
+        (("format",), 3, "format 3, this opsplit reads 2"),
+        (("format",), 1, "convert it: opsplit upgrade"),
         (("format",), True, "format True"),
         (("format",), "1", "format '1'"),
-        (("ndim",), 4, "ndim must be a whole number in 1..3"),
-        (("ndim",), 1.0, "ndim must be a whole number"),
-        (("ndim",), 2, "shape must say one thing per axis"),
-        (("channels",), [], "at least one"),
-        (("channels",), ["u"] * 65, "list of at most 64"),
-        (("channels",), "u", "list of at most 64"),
+        (("ndim",), 1, "no setting 'ndim'"),
+        (("channels",), [], "0 channel"),
+        (("channels",), ["u"] * 65, "65 entries, more than 64"),
+        (("channels",), "u", "channels must be a list"),
         (("channels",), ["\x1b[2J"], "printable"),
         (("physics",), "\x1b]0;gone\x07", "printable"),
-        (("coefficients",), [3], "printable"),
-        (("dt",), -1, "dt must be a number"),
+        (("coefficients",), [3], "coefficients must be text"),
+        (("dt",), -1, "dt must lie in"),
+        (("dt",), 10**400, "dt must be a number"),
         (("dt",), 1e999, "Infinity is not a number"),
         (("dt",), "0.1", "dt must be a number"),
-        (("scale",), 0, "scale must be a number"),
+        (("scale",), 0, "scale must lie in"),
         (("rescale",), 1, "rescale must be true or false"),
-        (("environments",), 10**9, "environments must be a whole number"),
+        (("environments",), 10**9, "environments must lie in"),
         (("environments",), 10_000_000, "damaged or belongs to another"),
-        (("grid", "shape"), [10**12], "more than 1073741824 points"),
-        (("grid", "shape"), [256.0], "shape counts points"),
-        (("grid", "extent"), [-1], "extent must be a number"),
+        (("grid", "shape"), [10**12], "shape must lie in"),
+        (("grid", "shape"), [256.0], "shape must be a whole number"),
+        (("grid", "extent"), [-1], "extent must lie in"),
         (("grid", "boundary"), ["sticky"], "Unknown boundary 'sticky'"),
-        (("grid",), 3, "does not describe a model"),
+        (("grid",), 3, "grid must be a table of settings"),
         (("encoder",), [], "table of settings"),
-        (("encoder", "width"), 10**15, "width must be a whole number"),
+        (("encoder", "width"), 10**15, "width must lie in"),
         (("encoder", "width"), 16_384, "GB, more than 2"),
-        (("encoder", "blocks"), -1, "blocks must be a whole number"),
+        (("encoder", "blocks"), -1, "blocks must lie in"),
         (("encoder", "heads"), 3, "multiple of heads"),
-        (("encoder", "heads"), 0, "heads must be a whole number"),
+        (("encoder", "heads"), 0, "heads must lie in"),
         (("encoder", "patch"), 6, "patch must be a multiple of 4"),
         (("encoder", "head_bias"), "no", "true or false"),
         (("encoder", "layer_scale"), None, "layer_scale must be a number"),
         (("operator",), None, "table of settings"),
-        (("operator", "copies"), 10**6, "copies must be a whole number"),
+        (("operator", "nonlinearity", "copies"), 10**6, "copies must lie in"),
+        (("operator", "nonlinearity", "copies"), 3, "damaged or belongs to another"),
+        (("operator", "nonlinearity"), {"kind": "polynomial", "degree": 8}, "damaged or belongs"),
+        (("operator", "nonlinearity"), {"kind": "os.system"}, "Unknown nonlinearity 'os.system'"),
+        (("operator", "nonlinearity"), {"kind": "x" * 10**5}, "Unknown nonlinearity 'xxx"),
         (("operator", "max_step"), 1e-9, "steps from frame to frame"),
-        (("operator", "max_step"), 0, "max_step must be a number"),
-        (("operator", "degree"), 8, "damaged or belongs to another"),
-        (("operator", "channels"), 2, "does not describe a model.*channels"),
-        (("operator", "__class__"), "os.system", "does not describe a model.*__class__"),
+        (("operator", "max_step"), 0, "max_step must lie in"),
+        (("operator", "linear", "bumps"), 10**9, "bumps must lie in"),
+        (("operator", "channels"), 2, "need operators of that size"),
+        (("operator", "ndim"), 4, "ndim must lie in"),
+        (("operator", "__class__"), "os.system", "no setting '__class__'"),
+        (("operator", "kind"), "function", "Unknown operator family 'function'"),
+        (("operator", "kind"), ["unet"], "kind must be a name"),
+        (("operator",), {"kind": "unet", "width": 512}, "GB, more than 2"),
     ],
 )
 def test_configurations(folder: Path, keys: tuple[str], value: Any, words: str) -> None:
@@ -116,31 +124,61 @@ def test_configurations(folder: Path, keys: tuple[str], value: Any, words: str) 
 
 
 def test_monomials_are_counted_before_they_are_listed(folder: Path) -> None:
-    change = put("operator", "degree", value=8)
-    edit(folder / "config.json", lambda c: change(c) | {"channels": [f"u{i}" for i in range(64)]})
-    assert "too many monomials" in refused(folder)
+    part = {"kind": "polynomial", "degree": 8, "derivatives": True}
+    operator = {"kind": "spectral", "channels": 64, "nonlinearity": part}
+    names = [f"u{i}" for i in range(64)]
+    edit(folder / "config.json", lambda c: c | {"operator": operator, "channels": names})
+    assert "monomials, more than 1000" in refused(folder)
+
+
+@pytest.mark.parametrize("depth", [10, 200, 5000])
+def test_operators_within_operators(folder: Path, depth: int) -> None:
+    def wrap(config: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(depth):
+            config["operator"] = {"kind": "conserving", "operator": config["operator"]}
+        return config
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        edit(folder / "config.json", wrap)
+    finally:
+        sys.setrecursionlimit(limit)
+    if depth == 10:
+        Model.load(folder)
+    else:
+        assert "nested too deeply" in refused(folder)
 
 
 @pytest.mark.parametrize(
     "keys, value, words",
     [
-        (("format",), 2, "not of format 1"),
+        (("format",), 3, "format 3, this opsplit reads 2"),
+        (("format",), 1, "convert it: opsplit upgrade"),
         (("parts",), {}, "parts must be a list"),
         (("parts",), [], "part0.codes is not expected"),
-        (("parts", 0), 3, "cannot be read"),
-        (("parts", 0, "family"), "fourier", "Unknown operator family"),
-        (("parts", 0, "family"), ["unet"], "cannot be read"),
-        (("parts", 0, "config", "bumps"), 3, "another model"),
-        (("parts", 0, "config", "bumps"), 10**9, "bumps must be a whole number"),
-        (("parts", 0, "config", "channels"), 2, "another model"),
-        (("parts", 0, "scale"), 0, "scale must be a number"),
+        (("parts", 0), 3, "parts must be a table of settings"),
+        (("parts", 0, "family", "kind"), "fourier", "Unknown operator family"),
+        (("parts", 0, "family"), ["unet"], "family must be a table of settings"),
+        (("parts", 0, "family", "linear", "bumps"), 3, "another model"),
+        (("parts", 0, "family", "linear", "bumps"), 10**9, "bumps must lie in"),
+        (("parts", 0, "family", "channels"), 2, "another model"),
+        (("parts", 0, "family"), {"kind": "unet", "width": 512, "ndim": 3}, "than 2 GB"),
+        (("parts", 0, "scale"), 0, "scale must lie in"),
+        (("parts", 0, "extra"), 0, "no setting 'extra'"),
         (("parts", 0, "decoder", "code"), 3, "has shape .* not"),
         (("parts", 0, "decoder", "width"), 3, "another model"),
         (("coefficients", "c"), [0.5], "operators but 1 of 'c'"),
-        (("coefficients", "c", 0), "0.5", "coefficient c must be a number"),
+        (("coefficients", "c", 0), "0.5", "coefficients: c must be a number"),
         (("coefficients", "c", 0), 1e999, "Infinity is not a number"),
-        (("coefficients", "c", 0), 10**400, "coefficient c must be a number"),
-        (("coefficients",), [], "cannot be read"),
+        (("coefficients", "c", 0), 10**400, "coefficients: c must be a number"),
+        (("coefficients",), [], "coefficients must be a table"),
+        (("coefficients",), {"\x1b[2J": []}, "coefficients must be printable"),
+        (("max_strengths",), [1.0], "operators but 1 of 'max_strengths'"),
+        (("max_strengths", 0), -1.0, "max_strengths must lie in"),
+        (("terms",), 3, "terms must be a table"),
+        (("terms", "c"), {"text": "\x1b[2J"}, "text must be printable"),
+        (("terms", "c"), {"order": 1}, "text is missing"),
         (("provenance",), ["x"], "operators but 1 of 'provenance'"),
         (("provenance", 0), "\x1b[2J", "printable"),
     ],
@@ -294,7 +332,7 @@ def test_json(folder: Path, text: str, words: str) -> None:
 def test_large_json_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = (folder / "config.json").stat().st_size
     monkeypatch.setattr(_files, "LARGEST_JSON", size)
-    assert read_json(folder / "config.json")["format"] == 1
+    assert read_json(folder / "config.json")["format"] == 2
     monkeypatch.setattr(_files, "LARGEST_JSON", size - 1)
     assert f"{size} bytes are more than" in refused(folder)
 

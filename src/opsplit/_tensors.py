@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,6 +65,13 @@ def read_tensors(folder: Path, name: str, check: Callable[[Shapes], None]) -> di
         if not bool(torch.isfinite(tensor).all()):
             raise OpsplitError(f"{path}: {key} holds values that are NaN or infinite.")
     return tensors
+
+
+def about_as_many(numbers: int, found: Shapes) -> None:
+    """Refuse a file that holds far fewer numbers than what it is said to fill."""
+    held = sum(math.prod(shape) for shape in found.values())
+    if numbers > 4 * held + 100_000:
+        raise ValueError(f"it holds {held} numbers instead of about {numbers}")
 
 
 def same_shapes(expected: Shapes) -> Callable[[Shapes], None]:

@@ -29,6 +29,7 @@ COMMANDS = {
     "benchmark": "opsplit.commands.benchmark:Benchmark",
     "figures": "opsplit.commands.figures:Figures",
     "info": "opsplit.commands.info:Info",
+    "upgrade": "opsplit.commands.upgrade:Upgrade",
 }
 """Where every command lives, in the order of the help page."""
 

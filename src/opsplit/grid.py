@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.settings import SIZE, AtMost, Settings
+from opsplit.settings import SIZE, AtMost, Between, Settings
 
 MOST_POINTS = 2**30
 BOUNDARIES = ("periodic", "reflect", "zero")
@@ -29,7 +29,7 @@ class Grid(Settings):
         boundary: `"periodic"`, `"reflect"` or `"zero"` per axis; one word stands for all axes.
     """
 
-    shape: Annotated[tuple[int, ...], AtMost(3)]
+    shape: Annotated[tuple[int, ...], AtMost(3), Between(1, MOST_POINTS)]
     extent: Annotated[tuple[float, ...], SIZE]
     boundary: tuple[str, ...] | str = "periodic"
 

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
-from opsplit._tensors import LARGEST, Shapes, read_tensors, same_shapes, save_tensors
+from opsplit._tensors import (
+    LARGEST,
+    Shapes,
+    about_as_many,
+    read_tensors,
+    same_shapes,
+    save_tensors,
+)
 from opsplit._version import __version__
 from opsplit.calibration import Calibration
 from opsplit.dictionary import OperatorDictionary, Part, wrong_format
@@ -88,20 +95,28 @@ class Model:
         and the weights' names, types and shapes are those that it describes.
         """
         source = Path(folder)
-        disco = Disco(load_config(source))
-        config, held = disco.config, disco.state_dict()
-        tensors = read_tensors(source, "model.safetensors", _same_weights(held))
-        disco.load_state_dict(held | {name: t.float() for name, t in tensors.items()})
+        config = load_config(source)
+        built: list[Disco] = []
+
+        def check(found: Shapes) -> None:
+            # Only a file that holds about as many weights is worth the memory of a model.
+            about_as_many(config.numbers(), found)
+            built.append(Disco(config))
+            _same_weights(built[0].state_dict())(found)
+
+        tensors = read_tensors(source, "model.safetensors", check)
+        disco = built[0]
+        disco.load_state_dict(disco.state_dict() | {name: t.float() for name, t in tensors.items()})
         disco.eval().requires_grad_(False)
         dictionary = OperatorDictionary.load(source, disco.decoder)
         mine = (len(config.channels), config.ndim)
         if any((p.family.channels, p.family.ndim) != mine for p in dictionary.parts):
             raise OpsplitError(f"{source}: the dictionary is not of the model's channels and axes.")
         metrics = inside(source, "metrics.json")
-        held = read_json(metrics) if metrics.exists() else {}
-        if not isinstance(held, dict):
-            raise OpsplitError(f"{metrics} must hold a table, not {held!r:.60}.")
-        return cls(disco, dictionary, held, Calibration.load(source))
+        said = read_json(metrics) if metrics.exists() else {}
+        if not isinstance(said, dict):
+            raise OpsplitError(f"{metrics} must hold a table, not {said!r:.60}.")
+        return cls(disco, dictionary, said, Calibration.load(source))
 
 
 def _config(file: Path, raw: dict[str, Any]) -> ModelConfig:

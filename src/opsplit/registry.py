@@ -45,10 +45,15 @@ class Registry(Mapping[str, T], Generic[T]):
             places = self._places()
             if name not in places:
                 raise OpsplitError(
-                    f"Unknown {self.what} {name!r}; choose from {', '.join(places)}."
+                    f"Unknown {self.what} {name!r:.60}; choose from {', '.join(places)}."
                 )
             module, _, attribute = places[name].partition(":")
-            self._loaded[name] = getattr(import_module(module), attribute)
+            try:
+                self._loaded[name] = getattr(import_module(module), attribute)
+            except (ImportError, AttributeError) as reason:
+                raise OpsplitError(
+                    f"The {self.what} {name!r} cannot be imported from {places[name]}: {reason}"
+                ) from None
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:

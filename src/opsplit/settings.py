@@ -14,6 +14,7 @@ outside is a mistake, or an attempt to fill the memory.
 from __future__ import annotations
 
 import math
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -38,6 +39,15 @@ DEEPEST = 20
 """Levels of settings within settings."""
 
 
+def shown(value: Any) -> str:
+    """A value in at most 60 characters, for messages."""
+    try:
+        return f"{value!r:.60}"
+    except (ValueError, RecursionError):
+        # Python writes out neither whole numbers of many thousand digits nor very deep lists.
+        return f"a {type(value).__name__} that is too large to print"
+
+
 @dataclass(frozen=True)
 class Between:
     """A number in a closed interval; of a tuple, every number in it."""
@@ -49,7 +59,7 @@ class Between:
         for x in value if isinstance(value, tuple) else (value,):
             if x is not None and not isinstance(x, str) and not self.low <= x <= self.high:
                 raise OpsplitError(
-                    f"{what} must lie in {_short(self.low)}..{_short(self.high)}, got {x!r:.60}."
+                    f"{what} must lie in {_short(self.low)}..{_short(self.high)}, got {shown(x)}."
                 )
 
 
@@ -70,7 +80,7 @@ class Printable:
     def check(self, value: Any, what: str) -> None:
         for word in value if isinstance(value, tuple) else (value,):
             if not isinstance(word, str) or not 1 <= len(word) <= 200 or not word.isprintable():
-                raise OpsplitError(f"{what} must be printable words, got {word!r:.60}.")
+                raise OpsplitError(f"{what} must be printable words, got {shown(word)}.")
 
 
 SIZE = Between(1e-30, 1e30)
@@ -123,19 +133,21 @@ class Settings:
         if where.count(": ") > DEEPEST:
             raise OpsplitError(f"{where[:60]}...: settings are nested too deeply.")
         if not isinstance(raw, Mapping):
-            raise OpsplitError(f"{where} must be a table of settings, got {raw!r:.60}.")
+            raise OpsplitError(f"{where} must be a table of settings, got {shown(raw)}.")
         chosen: type[S] = cls
         if cls.kinds is not None:
             kind = raw.get("kind")
             if not isinstance(kind, str):
-                raise OpsplitError(f"{where}: kind must be a name, got {kind!r:.60}.")
+                raise OpsplitError(f"{where}: kind must be a name, got {shown(kind)}.")
             chosen = cls.kinds[kind]
+            if not issubclass(chosen, cls):
+                raise OpsplitError(f"{where} must be of kind {cls.kind}, got {kind!r}.")
         hints = _hints(chosen)
         values = {k: v for k, v in raw.items() if k != "kind" or not chosen.kind}
         for key in values:
             if key not in hints:
                 raise OpsplitError(
-                    f"{where} has no setting {key!r:.60}; it has {', '.join(hints)}."
+                    f"{where} has no setting {shown(key)}; it has {', '.join(hints)}."
                 )
         for field in fields(chosen):  # type: ignore[arg-type]
             needed = field.default is MISSING and field.default_factory is MISSING
@@ -188,13 +200,13 @@ def _converted(hint: Any, value: Any, what: str, from_file: bool) -> Any:
     if origin is Literal:
         if value not in arguments or type(value) not in {type(a) for a in arguments}:
             words = ", ".join(map(str, arguments))
-            raise OpsplitError(f"{what} must be one of {words}, got {value!r:.60}.")
+            raise OpsplitError(f"{what} must be one of {words}, got {shown(value)}.")
         return value
     if origin is tuple:
         return _tuple(arguments, value, what, from_file)
     if origin in (dict, Mapping) or str(origin).endswith("Mapping'>"):
         if not isinstance(value, Mapping):
-            raise OpsplitError(f"{what} must be a table, got {value!r:.60}.")
+            raise OpsplitError(f"{what} must be a table, got {shown(value)}.")
         Printable().check(tuple(value), what)
         return {k: _converted(arguments[1], v, f"{what}: {k}", from_file) for k, v in value.items()}
     if isinstance(hint, type) and issubclass(hint, Settings):
@@ -202,22 +214,22 @@ def _converted(hint: Any, value: Any, what: str, from_file: bool) -> Any:
             return value
         if from_file:
             return hint.from_json(value, what)
-        raise OpsplitError(f"{what} must be a {hint.__name__}, got {value!r:.60}.")
+        raise OpsplitError(f"{what} must be a {hint.__name__}, got {shown(value)}.")
     return _simple(hint, value, what)
 
 
 def _simple(hint: Any, value: Any, what: str) -> Any:
     if hint is bool and type(value) is not bool:
-        raise OpsplitError(f"{what} must be true or false, got {value!r:.60}.")
+        raise OpsplitError(f"{what} must be true or false, got {shown(value)}.")
     if hint is int and type(value) is not int:
-        raise OpsplitError(f"{what} must be a whole number, got {value!r:.60}.")
+        raise OpsplitError(f"{what} must be a whole number, got {shown(value)}.")
     if hint is float:
-        if type(value) is int:
+        if type(value) is int and abs(value) <= sys.float_info.max:
             value = float(value)
         if not isinstance(value, float) or math.isnan(value):
-            raise OpsplitError(f"{what} must be a number, got {value!r:.60}.")
+            raise OpsplitError(f"{what} must be a number, got {shown(value)}.")
     if hint is str and not isinstance(value, str):
-        raise OpsplitError(f"{what} must be text, got {value!r:.60}.")
+        raise OpsplitError(f"{what} must be text, got {shown(value)}.")
     return value
 
 
@@ -232,12 +244,12 @@ def _one_of(arguments: tuple[Any, ...], value: Any, what: str, from_file: bool) 
                 return _converted(one, value, what, from_file)
             except OpsplitError as reason:
                 said = reason
-    raise said or OpsplitError(f"{what} must not be {value!r:.60}.")
+    raise said or OpsplitError(f"{what} must not be {shown(value)}.")
 
 
 def _tuple(arguments: tuple[Any, ...], value: Any, what: str, from_file: bool) -> Any:
     if not isinstance(value, tuple | list):
-        raise OpsplitError(f"{what} must be a list, got {value!r:.60}.")
+        raise OpsplitError(f"{what} must be a list, got {shown(value)}.")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         kinds = [arguments[0]] * len(value)
     elif len(arguments) == len(value):

@@ -18,6 +18,7 @@ from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.io.well import write_well
 from opsplit.model import Model
+from opsplit.operators import BandLimited, GatedProducts, Spectral
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.extract import extract
 
@@ -27,11 +28,10 @@ LINE = AdvectionDiffusion(Grid((16,), (16.0,)))
 @pytest.fixture(scope="session")
 def small_model() -> Model:
     config = ModelConfig(
-        physics=LINE.name, family="spectral", recipe="codebook", preset="tiny",
-        channels=("u",), ndim=1, dt=LINE.dt, grid=LINE.grid.to_dict(),
-        coefficients=("c", "D"), environments=3,
+        physics=LINE.name, recipe="codebook", preset="tiny",
+        dt=LINE.dt, grid=LINE.grid, coefficients=("c", "D"), environments=3,
         encoder=EncoderConfig(width=8, blocks=1, heads=2, patch=4, decoder_width=8, head_width=8),
-        operator={"max_step": 1.001 * LINE.dt, "copies": 2},
+        operator=BandLimited(Spectral(max_step=1.001 * LINE.dt, nonlinearity=GatedProducts(2))),
     )  # fmt: skip
     disco = Disco(config).eval().requires_grad_(False)
     dictionary = extract(disco, LINE.generate("train", 4, seed=0, frames=16))

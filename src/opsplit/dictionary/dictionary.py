@@ -217,8 +217,9 @@ class OperatorDictionary:
             dict(self.terms),
             tuple(map(float, self.max_strengths)),
         )
+        text = {"format": FORMAT, **facts.to_json()}
         save_tensors(target / "dictionary.safetensors", tensors)
-        write_json(target / "dictionary.json", {"format": FORMAT, **facts.to_json()}, indent=None)
+        write_json(target / "dictionary.json", text, indent=None)
 
     @classmethod
     def load(cls, folder: str | Path, decoder: nn.Module | None = None) -> OperatorDictionary:

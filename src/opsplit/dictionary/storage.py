@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from opsplit._tensors import LARGEST, Shapes, same_shapes
+from opsplit._tensors import LARGEST, Shapes, about_as_many, same_shapes
 from opsplit.dictionary.part import Part
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.decoder import UNITS, Decoder
@@ -32,7 +32,9 @@ class DecoderSizes(Settings):
     bias: bool
 
     def numbers(self, family: OperatorFamily) -> int:
-        return self.head_width * (family.n_parameters + self.width) + self.code * self.width
+        parameters = family.n_parameters
+        head = self.head_width * (parameters + self.width)
+        return head + self.code * self.width + 4 * parameters
 
     def build(self, family: OperatorFamily) -> Decoder:
         start = family.initialisation(torch.Generator().manual_seed(0))
@@ -61,7 +63,9 @@ class StoredPart(Settings):
         if 4 * self.decoder.numbers(self.family) > LARGEST:
             raise OpsplitError(f"a decoder takes more than {LARGEST / 1e9:g} GB.")
         shapes: dict[str, tuple[int, ...]] = {f"part{i}.codes": (n, self.decoder.code)}
-        if any(name.startswith(prefix) for name in found):
+        own = {name: shape for name, shape in found.items() if name.startswith(prefix)}
+        if own:
+            about_as_many(self.decoder.numbers(self.family), own)
             held = self.decoder.build(self.family).state_dict()
             shapes |= {
                 prefix + name: tuple(t.shape)
@@ -119,7 +123,7 @@ def same_parts(described: Sequence[StoredPart]) -> Callable[[Shapes], None]:
 
 def wrong_format(source: Path, found: Any, wanted: int) -> str:
     """What to do about a directory that another version of the package wrote."""
-    if found == 1:
+    if type(found) is int and found == 1:
         return (
             f"{source} was written by an earlier opsplit (format 1); convert it: "
             f"opsplit upgrade {source} --out NEW"

@@ -109,6 +109,7 @@ class ModelConfig(Settings):
         """About how many numbers the hypernetwork holds, to refuse absurd sizes before building."""
         e, d, parameters = self.encoder, self.ndim, self.operator.n_parameters
         blocks = e.blocks * e.width**2 * (3 * (1 + d) + 10)
-        stem = e.width**2 * (1 + e.patch // 4) ** d
+        narrow = max(8, e.width // 4)
+        stem = narrow**2 * ((e.patch // 4) ** d + 2**d) + narrow * e.width * 2**d
         head = e.head_width * parameters + e.decoder_width * (e.code + e.head_width)
         return blocks + stem + head + 4 * parameters + self.environments * e.code

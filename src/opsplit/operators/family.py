@@ -119,6 +119,11 @@ class OperatorFamily(Settings, ABC):
         return 1
 
     @property
+    def flows_follow_rates(self) -> bool:
+        """Whether a flow solves `du/dt = rate(u)`, up to the error of the integrator."""
+        return True
+
+    @property
     def innermost(self) -> OperatorFamily:
         """The family itself, or the one inside all wrappers."""
         return self

@@ -110,6 +110,8 @@ class Spectral(OperatorFamily):
             name: weights.pop(name) for name in self.nonlinearity.shapes(self.channels, self.ndim)
         }
         nonlinearity, own = self.nonlinearity.pruned(own, threshold)
+        if nonlinearity is self.nonlinearity:
+            return self, parameters
         pieces = [t.flatten(1) for t in (*weights.values(), *own.values())]
         return replace(self, nonlinearity=nonlinearity), torch.cat(pieces, 1)
 

@@ -48,7 +48,7 @@ class Homogeneous(RateWrapper):
         return replace(self, operator=self.operator.fitted(inside))
 
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
-        inner = self.operator.prepare(parameters[:, : self.operator.n_parameters], grid)
+        inner = super().prepare(parameters[:, : self.operator.n_parameters], grid)
         if self.degree != "learned":
             return inner
         return Prepared({**inner.tensors, "degree": parameters[:, -1]}, grid)

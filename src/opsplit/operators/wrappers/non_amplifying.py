@@ -29,6 +29,10 @@ class NonAmplifying(Wrapper):
 
     above: Share = 0.5
 
+    @property
+    def flows_follow_rates(self) -> bool:
+        return False
+
     def check_grid(self, grid: Grid) -> None:
         super().check_grid(grid)
         if not grid.periodic:

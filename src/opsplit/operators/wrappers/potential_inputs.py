@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.fourier import field_of, inverse_laplacian, spectrum_of, wavenumbers
 from opsplit.grid import Grid
-from opsplit.operators.family import Examples, Prepared
+from opsplit.operators.family import Examples, OperatorFamily, Prepared
+from opsplit.operators.unet import UNet
 from opsplit.operators.wrappers.wrapper import RateWrapper
 from opsplit.settings import Size
 
@@ -29,6 +30,7 @@ class PotentialInputs(RateWrapper):
 
     kind = "potential-inputs"
 
+    operator: OperatorFamily = field(default_factory=lambda: UNet(channels=2))
     wavenumber: Size = 1.0
 
     def check(self) -> None:

@@ -8,6 +8,7 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.integrators import RK38_WEIGHTS, rk38
 from opsplit.operators.family import Prepared, longest, per_operator
 from opsplit.operators.wrappers.wrapper import RateWrapper
@@ -25,6 +26,10 @@ class ShiftedStages(RateWrapper):
     """
 
     kind = "shifted-stages"
+
+    def check(self) -> None:
+        if self.operator.rate_evaluations > 1:
+            raise OpsplitError("ShiftedStages: the inner operator has shifted stages already.")
 
     @property
     def rate_evaluations(self) -> int:

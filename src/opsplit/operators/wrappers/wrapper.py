@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.integrators import rk38
 from opsplit.operators.family import (
@@ -49,6 +50,10 @@ class Wrapper(OperatorFamily):
         return self.operator.points_multiple
 
     @property
+    def flows_follow_rates(self) -> bool:
+        return self.operator.flows_follow_rates
+
+    @property
     def innermost(self) -> OperatorFamily:
         return self.operator.innermost
 
@@ -66,6 +71,8 @@ class Wrapper(OperatorFamily):
     def pruned(self, parameters: Tensor, threshold: float) -> tuple[OperatorFamily, Tensor]:
         n = self.operator.n_parameters
         inner, kept = self.operator.pruned(parameters[:, :n], threshold)
+        if inner is self.operator:
+            return self, parameters
         return replace(self, operator=inner), torch.cat([kept, parameters[:, n:]], 1)
 
     def fitted(self, examples: Examples) -> Self:
@@ -75,6 +82,7 @@ class Wrapper(OperatorFamily):
         self.operator.check_grid(grid)
 
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
+        self.check_grid(grid)
         return self.operator.prepare(parameters, grid)
 
     def steps(self, duration: float) -> int:
@@ -102,6 +110,14 @@ class RateWrapper(Wrapper):
     The inner operator's own way of integrating, such as the exact exponential of a symbol, does
     not apply to the changed right-hand side.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.operator.flows_follow_rates:
+            raise OpsplitError(
+                f"{type(self).__name__} changes rates, but the flows of {self.operator.kind} "
+                "operators do not follow from theirs; wrap it the other way round."
+            )
 
     def steps(self, duration: float) -> int:
         return steps_of(duration, self.max_step)

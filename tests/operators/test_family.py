@@ -1,4 +1,4 @@
-"""Rates are what flows begin with, and a batch does not feel its neighbours."""
+"""What all families promise: rates begin flows, batches do not mix, durations do not either."""
 
 from __future__ import annotations
 
@@ -8,63 +8,32 @@ from typing import Any
 
 import pytest
 import torch
+from building import EVERY, LINE, parameters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, Part
-from opsplit.grid import Grid
-from opsplit.operators import Linear, OperatorFamily, Spectral, UNet, UserFunction, make_family
+from opsplit.errors import OpsplitError
+from opsplit.operators import (
+    FAMILIES,
+    GatedProducts,
+    Initialisation,
+    Linear,
+    OperatorFamily,
+    Spectral,
+    UserFunction,
+)
 
 Smooth = Callable[..., Tensor]
 Order = Callable[..., float]
 FEW = settings(max_examples=5)
-LINE, PLANE = Grid((32,), (16.0,)), Grid((16, 32), (5.0, 7.0))
-WALLS = Grid((32,), (16.0,), ("reflect",))
-
-FLUX: dict[str, Any] = {
-    "copies": 0, "shifts": 4, "products": 6, "constants": False, "absolute": True, "dealias": 1.0,
-    "wavenumber_scale": 0.4, "spacing": 0.5, "quiet": True, "output_scale": 0.1,
-}  # fmt: skip
-FLOW: dict[str, Any] = {"degree": 2, "constants": False, "inverse": True, "output_scale": 2.0}
-REACTION: dict[str, Any] = {
-    "degree": 3, "derivatives": False, "dealias": 1.0, "centre": (0.7, 0.2), "spread": (0.3, 0.1)
-}  # fmt: skip
-
-
-def waves(u: Tensor) -> Tensor:
-    return u.roll(1, -1) - u.roll(-1, -1) - u**3
-
-
-FAMILIES: dict[str, tuple[OperatorFamily, Grid]] = {
-    "linear": (Linear(2, 1), LINE),
-    "linear on a plane": (Linear(1, 2), PLANE),
-    "spectral": (Spectral(1, 1, max_step=0.05), LINE),
-    "spectral without products": (Spectral(2, 1, max_step=0.05, copies=0), LINE),
-    "spectral on a plane": (Spectral(2, 2, max_step=0.05, layers=2, inverse=True), PLANE),
-    "spectral with fluxes": (Spectral(1, 1, max_step=0.05, **FLUX), LINE),
-    "spectral with a polynomial": (Spectral(1, 2, max_step=0.05, **FLOW), PLANE),
-    "spectral with a reaction": (Spectral(2, 2, max_step=0.05, **REACTION), PLANE),
-    "unet": (UNet(1, 1, max_step=0.05), LINE),
-    "unet on a plane": (UNet(2, 2, max_step=0.05), PLANE),
-    "unet with walls": (UNet(1, 1, max_step=0.05, boundary=("reflect",)), WALLS),
-    "function": (UserFunction(1, 1, f=waves, max_step=0.05), LINE),
-}
-every = pytest.mark.parametrize("name", FAMILIES)
-
-
-def parameters(family: OperatorFamily, n: int, seed: int) -> Tensor:
-    """Random operators; a diffusion is never negative."""
-    generator = torch.Generator().manual_seed(seed)
-    begin = family.initialisation(generator)
-    noise = torch.randn(n, family.n_parameters, generator=generator)
-    if isinstance(family, Linear | UserFunction):
-        return (0.1 + 0.3 * noise.abs()).double()
-    return (begin.start + 0.3 * begin.scale * noise).double()
+every = pytest.mark.parametrize("name", EVERY)
+stored = pytest.mark.parametrize("name", [name for name in EVERY if name != "function"])
 
 
 def draw(name: str, n: int, smooth: Smooth, seed: int) -> tuple[OperatorFamily, Any, Tensor]:
-    family, grid = FAMILIES[name]
+    family, grid = EVERY[name]
     prepared = family.prepare(parameters(family, n, seed), grid)
     return family, prepared, smooth(grid, (n, 2, family.channels), seed=seed, size=2.0)
 
@@ -87,12 +56,13 @@ def test_a_rate_is_what_the_flow_begins_with(
     assert fitted_order(steps, errors) == pytest.approx(1.0, abs=0.1)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if "spectral" in name])
-def test_a_family_from_its_stored_configuration_flows_alike(name: str, smooth: Smooth) -> None:
+@stored
+def test_a_family_from_json_is_the_same_and_flows_alike(name: str, smooth: Smooth) -> None:
     family, prepared, u = draw(name, 3, smooth, 0)
-    again = make_family(family.name, **json.loads(json.dumps(family.config())))
-    assert again.config() == family.config()
+    again = OperatorFamily.from_json(json.loads(json.dumps(family.to_json())))
+    assert again == family and hash(again) == hash(family)
     theta = parameters(family, 3, 0)
+    assert theta.shape == (3, family.n_parameters) and len(prepared) == 3
     together = family.flow(prepared, u, 0.1)
     assert torch.equal(again.flow(again.prepare(theta, prepared.grid), u, 0.1), together)
     for e in range(3):
@@ -100,23 +70,50 @@ def test_a_family_from_its_stored_configuration_flows_alike(name: str, smooth: S
         torch.testing.assert_close(together[e : e + 1], alone, rtol=1e-10, atol=1e-12)
 
 
-@given(strength=st.floats(0.1, 3.0), decay=st.floats(0.1, 3.0))
-def test_the_rate_of_a_flow_is_found_by_differences(
-    smooth: Smooth, strength: float, decay: float
-) -> None:
-    family = UserFunction(1, 1, step=lambda u, h: u * torch.exp(-decay * h))
-    prepared = family.prepare(torch.tensor([[strength], [2 * strength]]).double(), LINE)
-    u = smooth(LINE, (2, 3, 1))
-    expected = -decay * strength * u * torch.tensor([1.0, 2.0]).reshape(2, 1, 1, 1)
-    torch.testing.assert_close(family.rate(prepared, u), expected, rtol=1e-3, atol=1e-12)
+@every
+def test_the_start_has_a_number_for_every_parameter_within_its_bound(name: str) -> None:
+    family, _ = EVERY[name]
+    begin, again = (family.initialisation(torch.Generator().manual_seed(3)) for _ in range(2))
+    assert len(begin) == len(begin.scale) == len(begin.bound) == family.n_parameters
+    assert torch.equal(begin.start, again.start)
+    assert bool((begin.start.abs() <= begin.bound).all() and (begin.scale > 0).all())
+    if begin.variation is not None:
+        assert len(begin.variation) == len(begin) and bool((begin.variation > 0).all())
 
 
-def test_the_rate_of_a_function_is_its_value_times_its_strength(smooth: Smooth) -> None:
-    family = UserFunction(1, 1, f=waves)
-    u = smooth(LINE, (2, 3, 1))
-    found = family.rate(family.prepare(torch.tensor([[0.5], [2.0]]).double(), LINE), u)
-    torch.testing.assert_close(found[0], 0.5 * waves(u[0]))
-    torch.testing.assert_close(found[1], 2.0 * waves(u[1]))
+@every
+def test_durations_are_counted_in_whole_steps(name: str) -> None:
+    family, grid = EVERY[name]
+    for duration in (0.0, 0.01, 0.05, 0.0500001, 0.26):
+        steps = family.steps(duration)
+        assert family.evaluations(duration) in (1, 4 * steps)
+        if family.max_step is not None and family.evaluations(duration) > 1:
+            assert duration / steps <= family.max_step * (1 + 1e-5)
+    assert family.flops(grid) > 0
+    assert family.workspace(grid, 2) > family.workspace(grid, 1) > 0
+    assert family.innermost.innermost is family.innermost
+
+
+def test_joined_starts_are_one_after_the_other() -> None:
+    one, two = torch.ones(2), 2 * torch.ones(3)
+    joined = Initialisation(one, one, one).join(Initialisation(two, two, two, two))
+    assert len(joined) == 5 and joined.variation is not None
+    assert joined.start.tolist() == [1, 1, 2, 2, 2]
+    assert joined.variation.tolist() == [1, 1, 2, 2, 2]
+    assert Initialisation(one, one, one).join(Initialisation(two, two, two)).variation is None
+
+
+def test_every_registered_family_is_named_by_its_kind() -> None:
+    for name in FAMILIES:
+        assert FAMILIES[name].kind == name
+        family = FAMILIES[name]()
+        assert OperatorFamily.from_json(family.to_json()) == family
+    with pytest.raises(OpsplitError, match=r"Unknown operator family 'x'; choose from .*spectral"):
+        OperatorFamily.from_json({"kind": "x"})
+    with pytest.raises(OpsplitError, match="kind must be a name, got None"):
+        OperatorFamily.from_json({})
+    with pytest.raises(OpsplitError, match="must be of kind spectral, got 'unet'"):
+        Spectral.from_json({"kind": "unet"})
 
 
 @every
@@ -131,8 +128,8 @@ def test_rates_of_a_batch_equal_each_alone(name: str, smooth: Smooth) -> None:
 
 def several(seed: int, scale: float = 1.0) -> OperatorDictionary:
     """Five operators of four families on a line; the first ones see fields divided by a scale."""
-    names = ("spectral", "unet", "function")
-    families = [FAMILIES[name][0] for name in names]
+    names = ("gated products", "unet", "function")
+    families = [EVERY[name][0] for name in names]
     parts = [Part(f, parameters(f, 1, seed + i)) for i, f in enumerate(families)]
     parts[0] = Part(families[0], parameters(families[0], 2, seed), None, scale)
     exact = Linear(1, 1)
@@ -181,7 +178,7 @@ def test_entries_of_different_durations_equal_each_alone(
 
 @every
 def test_durations_within_one_family_equal_each_alone(name: str, smooth: Smooth) -> None:
-    family, grid = FAMILIES[name]
+    family, grid = EVERY[name]
     dictionary = OperatorDictionary((Part(family, parameters(family, 3, 0)),))
     u = smooth(grid, (5, 2, family.channels))
     operators, index = dictionary.prepare(grid, u), torch.tensor([0, 2, 1, 0, 2])
@@ -208,7 +205,7 @@ def test_strong_functions_do_not_refine_the_steps_of_weak_ones(
 
 
 def test_the_evaluations_of_several_durations_are_their_mean() -> None:
-    family = Spectral(1, 1, max_step=0.1)
+    family = Spectral(1, 1, 0.1, nonlinearity=GatedProducts())
     dictionary = OperatorDictionary((Part(family, parameters(family, 1, 0)),))
     operators = dictionary.prepare(LINE, torch.zeros(1).double())
     assert operators.evaluations(0.1) == 4

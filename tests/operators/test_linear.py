@@ -1,9 +1,9 @@
-"""Exact flows of known terms against closed forms, and a user's own function."""
+"""Exact flows of known linear terms against closed forms."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.operators import FAMILIES, Linear, UserFunction, make_family
+from opsplit.operators import Linear, OperatorFamily
 
 LINE = Grid((32,), (16.0,))
 PLANE = Grid((24, 16), (6.0, 9.0))
@@ -119,87 +119,22 @@ def test_diffusion_backwards_and_walls_are_refused() -> None:
         family.prepare(family.parameters(diffusion=1.0), PLANE)
 
 
-# A user's own function
-
-ONE = torch.ones(1, 1, dtype=torch.float64)
-
-
-def act(family: UserFunction, u: Tensor, t: float | Tensor, strength: Tensor = ONE) -> Tensor:
-    return family.flow(family.prepare(strength, LINE), u, t)
-
-
-def test_a_right_hand_side_is_integrated_with_order_four(
-    fitted_order: Callable[..., float],
-) -> None:
-    u = torch.linspace(0.1, 0.9, 32, dtype=torch.float64)[None, None, None]
-    counts = (2, 4, 8)
-    errors = []
-    for n in counts:
-        family = UserFunction(1, 1, f=lambda u: u * (1 - u), max_step=2 / n)
-        assert family.evaluations(2.0) == 4 * n
-        grown = u * math.exp(2)
-        errors.append(float((act(family, u, 2.0) - grown / (1 - u + grown)).norm()))
-    assert fitted_order([1 / n for n in counts], errors) == pytest.approx(4, abs=0.3)
-
-
-def test_a_step_is_called_as_it_is_with_states_in_one_row() -> None:
-    seen = []
-
-    def step(u: Tensor, dt: Tensor) -> Tensor:
-        seen.append((tuple(u.shape), tuple(dt.shape)))
-        return u * torch.exp(-dt)
-
-    family = UserFunction(1, 1, step=step)
-    u = torch.randn(2, 3, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    durations = torch.tensor([0.5, 2.0], dtype=torch.float64)
-    found = act(family, u, durations, torch.tensor([[1.0], [3.0]], dtype=torch.float64))
-    assert seen == [((6, 1, 32), (6, 1, 1))]
-    decay = torch.exp(-torch.tensor([0.5, 6.0], dtype=torch.float64))
-    torch.testing.assert_close(found, u * decay.reshape(2, 1, 1, 1))
-
-
-def test_a_function_and_its_step_agree() -> None:
-    u = torch.randn(2, 3, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    durations = torch.tensor([0.05, 0.1], dtype=torch.float64)
-    by_f = act(UserFunction(1, 1, f=lambda u: -u, max_step=0.01), u, durations, ONE.expand(2, 1))
-    by_step = act(
-        UserFunction(1, 1, step=lambda u, h: u * torch.exp(-h)), u, durations, ONE.expand(2, 1)
+@given(c=st.floats(-2, 2), D=st.floats(0, 1), mode=st.integers(1, 8))
+def test_a_rate_is_the_right_hand_side(c: float, D: float, mode: int) -> None:
+    family = Linear(1, 1)
+    (k,), u = wave(LINE, (mode,))
+    prepared = family.prepare(family.parameters(advection=c, diffusion=D), LINE)
+    slope = wave(LINE, (mode,), math.pi / 2)[1] * k
+    expected = -c * slope - D * k**2 * u
+    torch.testing.assert_close(
+        family.rate(prepared, u[None, None, None])[0, 0, 0], expected, rtol=0, atol=1e-10
     )
-    torch.testing.assert_close(by_f, by_step, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [lambda u: u[..., :-1], lambda u: u.mean(), lambda u: u[:, :1], lambda u: u[0]],
-    ids=["space", "scalar", "channel", "state"],
-)
-def test_a_function_that_changes_the_shape_is_refused(wrong: Callable[[Tensor], Tensor]) -> None:
-    u = torch.ones(1, 3, 2, 32, dtype=torch.float64)
-    for family in (
-        UserFunction(2, 1, f=wrong),
-        UserFunction(2, 1, step=lambda u, dt: wrong(u)),
-    ):
-        with pytest.raises(OpsplitError, match=r"returned shape .* must agree"):
-            act(family, u, 0.1)
-
-
-def test_exactly_one_of_function_and_step_is_needed() -> None:
-    for options in ({}, {"f": lambda u: u, "step": lambda u, h: u}):
-        with pytest.raises(OpsplitError, match="exactly one of"):
-            UserFunction(1, 1, **options)
-
-
-def test_a_function_cannot_be_saved_and_says_what_to_do() -> None:
-    with pytest.raises(OpsplitError, match="add it again after loading"):
-        UserFunction(1, 1, f=lambda u: u).config()
-
-
-def test_every_family_is_made_from_its_name_and_configuration() -> None:
-    options = {"channels": 1, "ndim": 1}
-    for name in FAMILIES:
-        more = {} if name == "linear" else {"max_step": 0.1}
-        family = make_family(name, **options, **more)
-        assert family.name == name
-        assert make_family(name, **family.config()).n_parameters == family.n_parameters
-    with pytest.raises(OpsplitError, match=r"Unknown operator family 'x'; choose from .*spectral"):
-        make_family("x")
+def test_any_duration_is_one_exact_step() -> None:
+    family = Linear(2, 3)
+    assert family.max_step is None
+    assert (family.steps(1e6), family.evaluations(1e6)) == (1, 1)
+    assert OperatorFamily.from_json(json.loads(json.dumps(family.to_json()))) == family
+    begin = family.initialisation(torch.Generator())
+    assert len(begin) == family.n_parameters == 8

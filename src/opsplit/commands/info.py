@@ -64,7 +64,8 @@ class Info(Common):
             physics = get_physics(target)
             result["physics"] = {
                 "grid": physics.grid.to_dict(), "frames": physics.frames, "dt": physics.dt,
-                "terms": {k: t.text for k, t in physics.terms.items()}, "splits": dict(physics.splits),
+                "terms": {k: t.text for k, t in physics.terms.items()},
+                "splits": dict(physics.splits),
             }  # fmt: skip
         if target in bundled():
             from opsplit.model import locate

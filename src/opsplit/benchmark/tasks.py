@@ -188,6 +188,21 @@ def example(
     return _cut(column, 0, seed, whole)
 
 
+def map_point(
+    given: Mapping[str, float], n: int, seed: int
+) -> list[tuple[Trajectories, Trajectories]]:
+    """Windows of a point of the map and what follows; every point has the same initial fields."""
+    physics, column = get_physics(MAP.physics), columns(MAP.physics)[MAP.column]
+    initial = physics.initial_fields(n, torch.Generator().manual_seed(seed), MAP.column)
+    ones = torch.ones(n, dtype=torch.float64)
+    coefficients = {name: value * ones for name, value in given.items()}
+    times = torch.arange(OBSERVED + column.horizon, dtype=torch.float64) * physics.dt
+    data = physics.solve(initial, coefficients, times).float()
+    whole = Trajectories(data, times, physics.grid, physics.channels, coefficients)
+    each = [whole[i : i + 1] for i in range(n)]
+    return [(w.windows(OBSERVED, 0), w.windows(column.horizon, OBSERVED)) for w in each]
+
+
 def _start(column: Column, number: int, seed: int) -> int:
     begin, last = column.starts
     draw = torch.Generator().manual_seed(seed * 100_003 + number + 50_021)

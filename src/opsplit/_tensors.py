@@ -15,6 +15,8 @@ from torch import Tensor
 from opsplit._files import atomic, inside, regular
 from opsplit.errors import OpsplitError
 
+LARGEST = 2_000_000_000
+"""Bytes that the numbers of one model, or of all its operators, may take."""
 LARGEST_HEADER = 5_000_000
 DTYPES = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8}
 """What numbers may be stored as, and their bytes."""

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
-from opsplit._limits import check_names
 from opsplit.errors import OpsplitError
+from opsplit.settings import Printable
 
 FILE = "calibration.json"
 LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
@@ -65,7 +65,7 @@ class Calibration:
         try:
             if tuple(raw["levels"]) != LEVELS:
                 raise KeyError("levels")
-            check_names([raw["strategy"], *raw["coefficients"]], "names")
+            Printable().check((raw["strategy"], *raw["coefficients"]), "names")
             return cls(
                 str(raw["strategy"]),
                 int(raw["n"]),

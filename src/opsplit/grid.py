@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.settings import SIZE, AtMost, Settings
 
+MOST_POINTS = 2**30
 BOUNDARIES = ("periodic", "reflect", "zero")
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Settings):
     """A uniform grid of one to three axes.
 
     Axis `a` holds `shape[a]` points at `x_j = j * extent[a] / shape[a]`: the left end is a grid
@@ -27,8 +29,8 @@ class Grid:
         boundary: `"periodic"`, `"reflect"` or `"zero"` per axis; one word stands for all axes.
     """
 
-    shape: tuple[int, ...]
-    extent: tuple[float, ...]
+    shape: Annotated[tuple[int, ...], AtMost(3)]
+    extent: Annotated[tuple[float, ...], SIZE]
     boundary: tuple[str, ...] | str = "periodic"
 
     def __post_init__(self) -> None:
@@ -53,6 +55,11 @@ class Grid:
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "extent", extent)
         object.__setattr__(self, "boundary", boundary)
+        super().__post_init__()
+
+    def check(self) -> None:
+        if math.prod(self.shape) > MOST_POINTS:
+            raise OpsplitError(f"A grid of {self.shape} has more than {MOST_POINTS} points.")
 
     @property
     def ndim(self) -> int:
@@ -71,14 +78,3 @@ class Grid:
         return tuple(
             torch.arange(n, dtype=dtype) * h for n, h in zip(self.shape, self.spacing, strict=True)
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "shape": list(self.shape),
-            "extent": list(self.extent),
-            "boundary": list(self.boundary),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Grid:
-        return cls(tuple(data["shape"]), tuple(data["extent"]), tuple(data["boundary"]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
-from opsplit._limits import LARGEST, check_config
-from opsplit._tensors import read_tensors, same_shapes, save_tensors
+from opsplit._tensors import LARGEST, Shapes, read_tensors, same_shapes, save_tensors
 from opsplit._version import __version__
 from opsplit.calibration import Calibration
-from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.dictionary import OperatorDictionary, Part, wrong_format
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
+from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
 
-FORMAT = 1
+FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
 HALF_ABOVE = 1_000_000
 """Tensors with more numbers than this are stored in half precision."""
@@ -67,7 +67,7 @@ class Model:
         target.mkdir(parents=True, exist_ok=True)
         write_json(
             target / "config.json",
-            {"format": FORMAT, "version": __version__, **asdict(self.config)},
+            {"format": FORMAT, "version": __version__, **self.config.to_json()},
         )
         tensors = {
             name: (t.half() if t.numel() > HALF_ABOVE else t).detach().cpu().contiguous()
@@ -88,16 +88,10 @@ class Model:
         and the weights' names, types and shapes are those that it describes.
         """
         source = Path(folder)
-        raw = read_json(inside(source, "config.json"), finite=True)
-        found = raw.get("format") if isinstance(raw, dict) else None
-        if type(found) is not int or found != FORMAT:
-            raise OpsplitError(
-                f"{source} has model format {found!r:.60}, this opsplit reads {FORMAT}."
-            )
-        config, shapes = _describe(source / "config.json", raw)
-        tensors = read_tensors(source, "model.safetensors", same_shapes(shapes))
-        disco = Disco(config)
-        disco.load_state_dict({name: t.float() for name, t in tensors.items()})
+        disco = Disco(load_config(source))
+        config, held = disco.config, disco.state_dict()
+        tensors = read_tensors(source, "model.safetensors", _same_weights(held))
+        disco.load_state_dict(held | {name: t.float() for name, t in tensors.items()})
         disco.eval().requires_grad_(False)
         dictionary = OperatorDictionary.load(source, disco.decoder)
         mine = (len(config.channels), config.ndim)
@@ -110,25 +104,40 @@ class Model:
         return cls(disco, dictionary, held, Calibration.load(source))
 
 
-def _describe(file: Path, raw: dict[str, Any]) -> tuple[ModelConfig, dict[str, tuple[int, ...]]]:
-    """A configuration and the shapes of its weights, from a model that takes no memory."""
+def _config(file: Path, raw: dict[str, Any]) -> ModelConfig:
+    """A configuration whose model may be built: nothing is allocated before its size is known."""
+    values = {k: v for k, v in raw.items() if k not in ("format", "version")}
     try:
-        check_config(raw)
-        config = ModelConfig.from_dict(raw)
-        with torch.device("meta"):
-            shapes = {name: tuple(t.shape) for name, t in Disco(config).state_dict().items()}
+        config = ModelConfig.from_json(values, "it")
+        size = 4 * config.numbers()
+        if size > LARGEST:
+            raise OpsplitError(
+                f"the model takes about {size / 1e9:.3g} GB, more than {LARGEST / 1e9:g}."
+            )
     except OpsplitError as reason:
         raise OpsplitError(f"{file}: {reason}") from None
-    except (
-        ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError
-    ) as reason:  # fmt: skip
-        raise OpsplitError(f"{file} does not describe a model: {reason}") from None
-    size = 4 * sum(math.prod(shape) for shape in shapes.values())
-    if size > LARGEST:
-        raise OpsplitError(
-            f"{file}: the model takes {size / 1e9:.3g} GB, more than {LARGEST / 1e9:g}."
-        )
-    return config, shapes
+    return config
+
+
+def _same_weights(held: dict[str, Tensor]) -> Callable[[Shapes], None]:
+    """A check that a file holds these weights; a decoder's units may be missing."""
+
+    def check(found: Shapes) -> None:
+        units = {f"decoder.{name}" for name in UNITS}
+        wanted = {k: tuple(t.shape) for k, t in held.items() if k in found or k not in units}
+        same_shapes(wanted)(found)
+
+    return check
+
+
+def load_config(folder: str | Path) -> ModelConfig:
+    """The configuration of a model directory, without its weights."""
+    source = Path(folder)
+    raw = read_json(inside(source, "config.json"), finite=True)
+    found = raw.get("format") if isinstance(raw, dict) else None
+    if type(found) is not int or found != FORMAT:
+        raise OpsplitError(wrong_format(source, found, FORMAT))
+    return _config(source / "config.json", raw)
 
 
 def bundled() -> dict[str, list[str]]:

@@ -34,6 +34,9 @@ from opsplit.errors import OpsplitError
 
 S = TypeVar("S", bound="Settings")
 
+DEEPEST = 20
+"""Levels of settings within settings."""
+
 
 @dataclass(frozen=True)
 class Between:
@@ -117,6 +120,8 @@ class Settings:
     def from_json(cls: type[S], raw: Any, what: str = "") -> S:
         """Settings from what `json.load` gives; anything unexpected is refused in a sentence."""
         where = what or cls.__name__
+        if where.count(": ") > DEEPEST:
+            raise OpsplitError(f"{where[:60]}...: settings are nested too deeply.")
         if not isinstance(raw, Mapping):
             raise OpsplitError(f"{where} must be a table of settings, got {raw!r:.60}.")
         chosen: type[S] = cls

@@ -1,4 +1,4 @@
-"""Facts of the terms that equations are made of."""
+"""What is known about the terms of an equation."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from opsplit.settings import Between, Printable, Settings
 
 @dataclass(frozen=True)
 class Term(Settings):
-    """One term of a right-hand side, without its coefficient.
+    """The right-hand-side term that a coefficient multiplies.
+
+    A coefficient of order `p` and degree `q` scales with the units of length and of the field as
+    `length**p / field**(q - 1)`.
 
     Arguments:
-        text: the term as it is printed: `"-u_x"`.
-        order: the number of space derivatives; an inverse derivative counts as minus one.
-        degree: the power of the field; none if the term is not a pure power.
-        signed: whether the coefficient may have either sign. The term changes its sign if an axis
-            or the field does, and is no less stable then.
-
-    In other units of length and amplitude a coefficient is multiplied by
-    `length^order / amplitude^(degree - 1)`.
+        text: the term as it is printed, such as `-u_x`.
+        order: its space derivatives (None: unknown, or several).
+        degree: its power of the field (None: unknown, or several).
+        signed: whether its coefficient may have either sign, as that of a directed term may.
     """
 
     text: Annotated[str, Printable()]
-    order: Annotated[int, Between(-8, 8)] | None = None
+    order: Annotated[int, Between(-4, 16)] | None = None
     degree: Annotated[int, Between(0, 16)] | None = None
     signed: bool = False
-
-    def __str__(self) -> str:
-        return self.text

@@ -63,7 +63,7 @@ def make_search(name: str, model: Model, settings: dict[str, Any] | None = None)
     """The search of a method, with all its settings."""
     strategy = replace(get_search("beam" if name == "direct" else name), **(settings or {}))
     if isinstance(strategy, Pursuit) and strategy.max_strength is None:
-        strategy = replace(strategy, max_strength=model.disco.family.max_strength)
+        strategy = replace(strategy, max_strength=float(model.dictionary.max_strengths.min()))
     return strategy
 
 

@@ -79,7 +79,7 @@ def description(recording: Recording, seen: Survey) -> dict[str, Any]:
         "shape": dict(zip(names, recording.shape, strict=False)),
         "understood": list(recording.understood),
         "times": _times(recording),
-        "grid": {**grid.to_dict(), "spacing": list(grid.spacing)},
+        "grid": {**grid.to_json(), "spacing": list(grid.spacing)},
         "boundary": _boundaries(recording, seen),
         "channels": {
             name: {
@@ -145,11 +145,14 @@ def _boundaries(recording: Recording, seen: Survey) -> dict[str, str]:
 
 def bundled_configs() -> dict[str, dict[str, Any]]:
     """Configurations of the bundled models, without their weights."""
-    from opsplit._files import read_json
-    from opsplit.model import ZOO, bundled
+    from opsplit.model import ZOO, bundled, load_config
+
+    def facts(folder: Path) -> dict[str, Any]:
+        config = load_config(folder)
+        return {**config.to_json(), "ndim": config.ndim, "family": config.family}
 
     return {
-        f"{name} ({family})": read_json(ZOO / name / family / "config.json")
+        f"{name} ({family})": facts(ZOO / name / family)
         for name, families in bundled().items()
         for family in families
     }

@@ -63,7 +63,7 @@ class Info(Common):
         if target in PHYSICS:
             physics = get_physics(target)
             result["physics"] = {
-                "grid": physics.grid.to_dict(), "frames": physics.frames, "dt": physics.dt,
+                "grid": physics.grid.to_json(), "frames": physics.frames, "dt": physics.dt,
                 "terms": {k: t.text for k, t in physics.terms.items()},
                 "splits": dict(physics.splits),
             }  # fmt: skip

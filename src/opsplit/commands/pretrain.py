@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from opsplit.commands.common import Common, effective_settings, leave_record
-from opsplit.hypernetwork.config import Family, Preset, Recipe
+from opsplit.hypernetwork.config import Preset, Recipe
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Pretrain(Common):
     """The equation to simulate on the fly, or a name for your own data."""
     data: Path | None = None
     """Train on these trajectories (what `opsplit generate` wrote) instead of simulating."""
-    family: Family = "spectral"
+    family: Literal["spectral", "unet"] = "spectral"
     """Operator family."""
     recipe: Recipe | None = None
     """Where codes and states come from (default: in-context; codebook for your own data)."""

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.operators import OperatorFamily
+from opsplit.settings import AtMost, Between, Names, Printable, Settings, Size
 
-Family = Literal["spectral", "unet"]
 Recipe = Literal["in-context", "codebook", "plain"]
 Preset = Literal["paper", "cpu", "tiny"]
 
+STEPS_PER_FRAME = 10_000
+"""Integration steps from one training frame to the next that no operator needs."""
+
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """Sizes of the hypernetwork."""
 
-    code: int = 2
+    code: Annotated[int, Between(1, 4096)] = 2
     """Numbers in a code."""
-    width: int = 128
+    width: Annotated[int, Between(1, 16384)] = 128
     """Width of the transformer."""
-    blocks: int = 4
+    blocks: Annotated[int, Between(0, 256)] = 4
     """Space-time blocks."""
-    heads: int = 4
+    heads: Annotated[int, Between(1, 256)] = 4
     """Attention heads."""
-    patch: int = 8
+    patch: Annotated[int, Between(4, 4096)] = 8
     """Points per patch and axis (a multiple of 4)."""
-    layer_scale: float = 1e-6
+    layer_scale: Annotated[float, Between(-1e6, 1e6)] = 1e-6
     """Strength of every residual branch at the start; short trainings want it large."""
-    decoder_width: int = 128
+    decoder_width: Annotated[int, Between(1, 65536)] = 128
     """Width of the decoder."""
-    head_width: int = 128
+    head_width: Annotated[int, Between(1, 65536)] = 128
     """Features in front of the decoder's last layer; it sets the size on disk."""
     head_bias: bool = False
     """Whether that layer has a bias, which all operators share."""
@@ -38,40 +43,64 @@ class EncoderConfig:
     """Tell the encoder the mean and the size of a context, which it takes off: how fast a field
     changes says how strong a nonlinear term is only to those who know how large the field is."""
 
+    def check(self) -> None:
+        if self.width % self.heads:
+            raise OpsplitError(
+                f"EncoderConfig: width must be a multiple of heads, got {self.width} and "
+                f"{self.heads}."
+            )
+        if self.patch % 4:
+            raise OpsplitError(f"EncoderConfig: patch must be a multiple of 4, got {self.patch}.")
+
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """What it takes to build a model again."""
 
-    physics: str
-    family: Family
-    recipe: Recipe
-    preset: Preset
-    channels: tuple[str, ...]
-    ndim: int
-    dt: float
-    """Time between the frames of a context."""
-    grid: dict[str, Any]
+    physics: Annotated[str, Printable()]
+    """The name of the equation or of the data."""
+    operator: OperatorFamily
+    """The operators that codes are decoded into."""
+    grid: Grid
     """The grid it was trained on."""
-    coefficients: tuple[str, ...]
-    environments: int = 0
+    dt: Size
+    """Time between the frames of a context."""
+    channels: Annotated[Names, AtMost(64)] = ("u",)
+    coefficients: Names = ()
+    recipe: Recipe = "in-context"
+    preset: Preset = "cpu"
+    environments: Annotated[int, Between(0, 10_000_000)] = 0
     """Rows of the codebook (0: none)."""
-    scale: float = 1.0
+    scale: Size = 1.0
     """Fields are divided by this before operators act."""
     rescale: bool = False
     """Divide by the size of the observed window as well (homogeneous physics only)."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    operator: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the operator family."""
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ModelConfig:
-        known = {f.name for f in fields(cls)}
-        values = {k: v for k, v in data.items() if k in known}
-        try:
-            values["channels"] = tuple(values["channels"])
-            values["coefficients"] = tuple(values["coefficients"])
-            values["encoder"] = EncoderConfig(**values["encoder"])
-            return cls(**values)
-        except (KeyError, TypeError) as reason:
-            raise OpsplitError(f"config.json does not describe a model: {reason}") from None
+    @property
+    def ndim(self) -> int:
+        return self.grid.ndim
+
+    @property
+    def family(self) -> str:
+        """The kind of the innermost operator family."""
+        return self.operator.innermost.kind
+
+    def check(self) -> None:
+        mine = (len(self.channels), self.grid.ndim)
+        if mine != (self.operator.channels, self.operator.ndim):
+            raise OpsplitError(
+                f"ModelConfig: {mine[0]} channel(s) on {mine[1]} axes need operators of that "
+                f"size, got {self.operator.channels} and {self.operator.ndim}."
+            )
+        steps = self.operator.steps(self.dt)
+        if steps > STEPS_PER_FRAME:
+            raise OpsplitError(f"ModelConfig: operators take {steps} steps from frame to frame.")
+
+    def numbers(self) -> int:
+        """About how many numbers the hypernetwork holds, to refuse absurd sizes before building."""
+        e, d, parameters = self.encoder, self.ndim, self.operator.n_parameters
+        blocks = e.blocks * e.width**2 * (3 * (1 + d) + 10)
+        stem = e.width**2 * (1 + e.patch // 4) ** d
+        head = e.head_width * parameters + e.decoder_width * (e.code + e.head_width)
+        return blocks + stem + head + 4 * parameters + self.environments * e.code

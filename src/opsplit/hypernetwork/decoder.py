@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from opsplit.operators import Initialisation
 
+UNITS = ("scale", "bound", "variation")
+"""Tensors that a decoder takes from its family where a file does not hold them."""
+
 
 class Decoder(nn.Module):
     """Codes `(n, code)` to bounded operator parameters `(n, P)`.
@@ -44,9 +47,9 @@ class Decoder(nn.Module):
             # Powers of the wavenumber make noise of what a random layer would emit.
             nn.init.zeros_(self.head.weight)
         self.start = nn.Parameter(initialisation.start.clone())
-        self.register_buffer("scale", initialisation.scale.clone(), persistent=False)
-        self.register_buffer("bound", initialisation.bound.clone(), persistent=False)
-        self.register_buffer("variation", initialisation.variation, persistent=False)
+        self.register_buffer("scale", initialisation.scale.clone())
+        self.register_buffer("bound", initialisation.bound.clone())
+        self.register_buffer("variation", initialisation.variation)
 
     def sizes(self) -> dict[str, Any]:
         """The constructor's arguments besides the initialisation."""

@@ -11,7 +11,7 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.decoder import Decoder
 from opsplit.hypernetwork.encoder import Encoder
-from opsplit.operators import Prepared, make_family
+from opsplit.operators import Prepared
 from opsplit.pretrain.sources import Batch
 
 
@@ -21,11 +21,9 @@ class Disco(nn.Module):
     def __init__(self, config: ModelConfig, seed: int = 0) -> None:
         super().__init__()
         self.config = config
-        self.grid = Grid.from_dict(config.grid)
+        self.grid = config.grid
         channels = len(config.channels)
-        self.family = make_family(
-            config.family, channels=channels, ndim=config.ndim, **config.operator
-        )
+        self.family = config.operator
         sizes = config.encoder
         generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):

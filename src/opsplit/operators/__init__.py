@@ -1,35 +1,65 @@
-"""Operator families, by name."""
+"""Operator families, the parts they are made of, and wrappers around them."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from opsplit.errors import OpsplitError
-from opsplit.operators.analytic import Linear, UserFunction
-from opsplit.operators.family import Initialisation, OperatorFamily, Prepared
-from opsplit.operators.spectral import Spectral
+from opsplit.operators.family import (
+    FAMILIES,
+    Examples,
+    Initialisation,
+    OperatorFamily,
+    Prepared,
+)
+from opsplit.operators.function import UserFunction
+from opsplit.operators.linear import Linear
+from opsplit.operators.spectral import (
+    LINEAR_PARTS,
+    NONLINEARITIES,
+    Derivatives,
+    FluxStencil,
+    GatedProducts,
+    LinearPart,
+    Nonlinearity,
+    Polynomial,
+    Products,
+    Spectral,
+    Symbol,
+)
 from opsplit.operators.unet import UNet
-
-FAMILIES: dict[str, type[OperatorFamily]] = {
-    family.name: family for family in (UNet, Spectral, Linear)
-}
-
-
-def make_family(name: str, **config: Any) -> OperatorFamily:
-    """The operator family of that name with these constructor arguments."""
-    if name not in FAMILIES:
-        raise OpsplitError(f"Unknown operator family {name!r}; choose from {sorted(FAMILIES)}.")
-    return FAMILIES[name](**config)
-
+from opsplit.operators.wrappers import (
+    BandLimited,
+    Conserving,
+    Homogeneous,
+    NonAmplifying,
+    PotentialInputs,
+    ShiftedStages,
+    Standardised,
+    Wrapper,
+)
 
 __all__ = [
     "FAMILIES",
+    "LINEAR_PARTS",
+    "NONLINEARITIES",
+    "BandLimited",
+    "Conserving",
+    "Derivatives",
+    "Examples",
+    "FluxStencil",
+    "GatedProducts",
+    "Homogeneous",
     "Initialisation",
     "Linear",
+    "LinearPart",
+    "NonAmplifying",
+    "Nonlinearity",
     "OperatorFamily",
+    "Polynomial",
+    "PotentialInputs",
     "Prepared",
+    "Products",
+    "ShiftedStages",
     "Spectral",
+    "Standardised",
+    "Symbol",
     "UNet",
     "UserFunction",
-    "make_family",
+    "Wrapper",
 ]

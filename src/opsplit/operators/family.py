@@ -6,13 +6,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.registry import Registry
+from opsplit.settings import Between, Settings
+
+Channels = Annotated[int, Between(1, 64)]
+Axes = Annotated[int, Between(1, 3)]
+Step = Annotated[float, Between(1e-30, 1e30)]
+
+SLACK = 1.001
+"""The longest step is this much longer than a training frame: stored times are rounded."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +57,75 @@ class Initialisation:
     variation: Tensor | None = None
     """How much a parameter may differ from operator to operator (not given: one)."""
 
+    def __len__(self) -> int:
+        return len(self.start)
 
-class OperatorFamily(ABC):
+    def join(self, other: Initialisation) -> Initialisation:
+        """The parameters of both, one after the other."""
+        variation = None
+        if self.variation is not None or other.variation is not None:
+            both = [torch.ones_like(x.start) if x.variation is None else x.variation
+                    for x in (self, other)]  # fmt: skip
+            variation = torch.cat(both)
+        return Initialisation(
+            torch.cat([self.start, other.start]),
+            torch.cat([self.scale, other.scale]),
+            torch.cat([self.bound, other.bound]),
+            variation,
+        )
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Some training data: what operators take their sizes and units from."""
+
+    states: Tensor
+    """`(n, channel, *space)`, in the units that operators act in."""
+    rates: Tensor
+    """Change per time of some states, `(n, channel, *space)`."""
+    grid: Grid
+    dt: float
+    """Time between frames."""
+
+    @property
+    def channels(self) -> int:
+        return self.states.shape[1]
+
+
+class OperatorFamily(Settings, ABC):
     """Operators `du/dt = f_theta(u)` that share one architecture.
 
-    `E` operators act on `K` states each in one call, without a loop over either.
+    A family is a frozen dataclass of its settings. `E` operators act on `K` states each in one
+    call, without a loop over either. A new family is one file with one subclass, listed in
+    `operators/__init__.py`.
     """
 
-    name: ClassVar[str]
-    n_parameters: int
     channels: int
+    """Physical channels of the field."""
     ndim: int
-    grid_bound: bool = False
-    """Whether operators mean something only at the spacing they were trained at."""
-    points_multiple: int = 1
-    """Every axis must hold a multiple of so many points."""
-    max_strength: float = 4.0
-    """Largest strength a search gives if not told; learned flows are trained on short ones."""
+    """Space axes."""
+    max_step: float | None = None
+    """Longest step of the integrator, in physical time (None: flows of any length are exact)."""
+
+    @property
+    def grid_bound(self) -> bool:
+        """Whether operators mean something only at the spacing they were trained at."""
+        return False
+
+    @property
+    def points_multiple(self) -> int:
+        """Every axis must hold a multiple of so many points."""
+        return 1
+
+    @property
+    def innermost(self) -> OperatorFamily:
+        """The family itself, or the one inside all wrappers."""
+        return self
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Numbers that a parameter vector holds."""
 
     @abstractmethod
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
@@ -82,9 +143,13 @@ class OperatorFamily(ABC):
     def initialisation(self, generator: torch.Generator) -> Initialisation:
         """Start, scale and bound of every generated parameter."""
 
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, for `config.json`."""
+    def pruned(self, parameters: Tensor, threshold: float) -> tuple[OperatorFamily, Tensor]:
+        """Operators whose small weights are exactly zero, where the family has such weights."""
+        return self, parameters
+
+    def fitted(self, examples: Examples) -> Self:
+        """The same family with channels, axes, step and units taken from training data."""
+        return self
 
     @property
     def rate_evaluations(self) -> int:
@@ -95,6 +160,14 @@ class OperatorFamily(ABC):
         """Right-hand-side evaluations of one flow of that duration."""
         return 1
 
+    def steps(self, duration: float) -> int:
+        """Equal integration steps of one flow of that duration."""
+        return 1
+
+    def flops(self, grid: Grid) -> int:
+        """Floating-point operations of one evaluation of `f` on one state, about."""
+        return self.channels * 2 * fft_flops(grid)
+
     def workspace(self, grid: Grid, states: int) -> int:
         """Numbers held in memory, about, while one operator acts on so many states."""
         return 8 * states * self.channels * math.prod(grid.shape)
@@ -103,9 +176,28 @@ class OperatorFamily(ABC):
         """Raise with the reason if the family cannot act on this grid."""
         if grid.ndim != self.ndim:
             raise OpsplitError(
-                f"These {self.name} operators act on {self.ndim}-D fields, "
+                f"These {self.kind} operators act on {self.ndim}-D fields, "
                 f"the data are {grid.ndim}-D with shape {grid.shape}."
             )
+
+
+FAMILIES: Registry[type[OperatorFamily]] = Registry(
+    "operator family",
+    "opsplit.families",
+    {
+        "spectral": "opsplit.operators.spectral:Spectral",
+        "unet": "opsplit.operators.unet:UNet",
+        "linear": "opsplit.operators.linear:Linear",
+        "standardised": "opsplit.operators.wrappers:Standardised",
+        "homogeneous": "opsplit.operators.wrappers:Homogeneous",
+        "conserving": "opsplit.operators.wrappers:Conserving",
+        "potential-inputs": "opsplit.operators.wrappers:PotentialInputs",
+        "shifted-stages": "opsplit.operators.wrappers:ShiftedStages",
+        "band-limited": "opsplit.operators.wrappers:BandLimited",
+        "non-amplifying": "opsplit.operators.wrappers:NonAmplifying",
+    },
+)
+OperatorFamily.kinds = FAMILIES
 
 
 def per_operator(duration: float | Tensor, u: Tensor) -> Tensor:
@@ -114,27 +206,23 @@ def per_operator(duration: float | Tensor, u: Tensor) -> Tensor:
     return h.reshape(-1, *[1] * (u.ndim - 1)) if h.ndim else h
 
 
-def count_flops(family: OperatorFamily, prepared: Prepared) -> int:
-    """Floating-point operations of one evaluation of `f` on one state, by torch's counter.
-
-    Matrix products and convolutions as torch counts them, and `2.5 n log2 n` per real FFT.
-    """
-    from torch.utils.flop_counter import FlopCounterMode
-
-    def fft(shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-        n = max(math.prod(shape), math.prod(out_shape))
-        return int(2.5 * n * math.log2(max(2, math.prod(prepared.grid.shape))))
-
-    ffts = {torch.ops.aten._fft_r2c: fft, torch.ops.aten._fft_c2r: fft}
-    one = prepared.take(torch.zeros(1, dtype=torch.long, device=prepared.device))
-    kind = next(iter(prepared.tensors.values())).dtype.to_real()
-    state = torch.zeros(
-        1, 1, family.channels, *prepared.grid.shape, device=prepared.device, dtype=kind
-    )
-    with FlopCounterMode(display=False, custom_mapping=ffts) as counter, torch.no_grad():
-        family.rate(one, state)
-    return counter.get_total_flops() // family.rate_evaluations
-
-
 def longest(duration: float | Tensor) -> float:
     return float(torch.as_tensor(duration).abs().max())
+
+
+def steps_of(duration: float, max_step: float | None) -> int:
+    """Equal steps no longer than `max_step` (None: one step) that a duration needs."""
+    return 1 if max_step is None else max(1, math.ceil(duration / max_step - 1e-6))
+
+
+def fft_flops(grid: Grid) -> int:
+    """Floating-point operations of one real transform of one field, `2.5 n log2 n`."""
+    n = math.prod(grid.shape)
+    return int(2.5 * n * math.log2(max(2, n)))
+
+
+def unpack(parameters: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Parameter vectors `(E, n)` as named tensors `(E, *shape)`."""
+    pieces = parameters.split([math.prod(shape) for shape in shapes.values()], dim=1)
+    both = zip(shapes.items(), pieces, strict=True)
+    return {name: piece.reshape(len(parameters), *shape) for (name, shape), piece in both}

@@ -29,7 +29,7 @@ def working_grid(family: OperatorFamily, trained: Grid, given: Grid) -> Grid:
         return given
     if not given.periodic:
         raise OpsplitError(
-            f"These {family.name} operators were trained at a spacing of "
+            f"These {family.kind} operators were trained at a spacing of "
             f"{', '.join(f'{h:.4g}' for h in trained.spacing)} and the data have "
             f"{', '.join(f'{h:.4g}' for h in given.spacing)}; only periodic fields can be "
             "resampled. Store the data at that spacing, or train a model at theirs."

@@ -31,8 +31,8 @@ def write_card(
 
 A hypernetwork ({model.recipe} recipe, preset {model.preset}) and {result["operators"]} operators
 for fields with the channels {", ".join(model.channels)} on a grid of
-{" x ".join(map(str, model.grid["shape"]))} points, extent {model.grid["extent"]},
-boundary {model.grid["boundary"]}, frames {model.dt:.6g} apart.
+{" x ".join(map(str, model.grid.shape))} points, extent {list(model.grid.extent)},
+boundary {list(model.grid.boundary)}, frames {model.dt:.6g} apart.
 Known coefficients: {", ".join(model.coefficients) or "none"}.
 
 Made by `{result["command"]}` at commit {result["commit"]} on {result["hardware"]}:

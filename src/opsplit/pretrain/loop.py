@@ -82,7 +82,7 @@ def _run_process(fabric: Fabric, threads: int | None, rest: tuple[Any, ...]) -> 
 def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> None:
     """Refuse to continue a run under other settings; remember the settings of a new one."""
     file = folder / "training.json"
-    settings = json.loads(json.dumps({"model": asdict(model), "training": asdict(config)}))
+    settings = json.loads(json.dumps({"model": model.to_json(), "training": asdict(config)}))
     if (folder / checkpoint.FILE).exists() and file.exists():
         before = read_json(file)
         changed = [

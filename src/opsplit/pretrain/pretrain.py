@@ -16,7 +16,7 @@ from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.hypernetwork.disco import Disco, relative_error
 from opsplit.io import load_trajectories
 from opsplit.model import Model, load_model
-from opsplit.operators import Spectral
+from opsplit.operators import Examples
 from opsplit.physics import PHYSICS, get_physics
 from opsplit.pretrain import checkpoint
 from opsplit.pretrain.card import thinned, write_card
@@ -101,23 +101,28 @@ def pretrain(
         operator["bump_wavenumber"] = max(
             3.1416 * n / length for n, length in zip(grid.shape, grid.extent, strict=True)
         )
-        if data is not None and "degree" in operator:
-            operator |= _usual_sizes(operator, stored, scale)
+    from opsplit.upgrade import _spectral, _unet
+
+    made = (_unet if family == "unet" else _spectral)(operator, len(channels), grid.ndim)
+    if data is not None and "degree" in operator:
+        draws = torch.Generator().manual_seed(0)
+        some = stored.data.flatten(0, 1)[
+            torch.randint(stored.data.shape[0] * stored.data.shape[1], (64,), generator=draws)
+        ]
+        made = made.fitted(Examples(some.float() / scale, some.float() / scale, grid, dt))
     model = ModelConfig(
         physics=physics,
-        family=family,  # type: ignore[arg-type]
         recipe=config.recipe,
         preset=preset,  # type: ignore[arg-type]
         channels=tuple(channels),
-        ndim=grid.ndim,
         dt=dt,
-        grid=grid.to_dict(),
+        grid=grid,
         coefficients=names,
         environments=environments,
         scale=scale,
         rescale=rescale,
         encoder=encoder,
-        operator=operator,
+        operator=made,
     )
     if config.encoder_only:
         # The operators are those that are there, whatever the settings of today would make.
@@ -138,31 +143,6 @@ def _standard(data: Trajectories, scale: float) -> dict[str, Any]:
         "spread": fields.std(1).tolist(),
         "pace": (change.square().mean(1).sqrt() / data.dt).tolist(),
     }
-
-
-def _usual_sizes(operator: dict[str, Any], data: Trajectories, scale: float) -> dict[str, Any]:
-    """Mean and size of what a polynomial is made of, on some of the data."""
-    channels, grid = data.data.shape[2], data.grid
-    draws = torch.Generator().manual_seed(0)
-    some = data.data.flatten(0, 1)[
-        torch.randint(data.data.shape[0] * data.data.shape[1], (64,), generator=draws)
-    ]
-    states = some.float()[None] / scale
-    sizes: dict[str, Any] = {}
-    if operator.get("constants", True):
-        sizes["centre"] = states.mean((0, 1, *range(3, states.ndim))).tolist()
-    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
-    prepared = family.prepare(torch.zeros(1, family.n_parameters), grid)
-    spectrum = torch.fft.rfftn(states, dim=tuple(range(-grid.ndim, 0)))
-    factors = family.factors(prepared, spectrum)
-    sizes["spread"] = factors.square().mean((0, 1, *range(3, states.ndim))).sqrt().tolist()
-    family = Spectral(channels=channels, ndim=grid.ndim, **(operator | sizes))
-    terms = family.monomials(family.factors(prepared, spectrum)).transpose(0, 2).flatten(1).double()
-    gram = terms @ terms.T / terms.shape[1]
-    # Orthonormal on these states; a hair of the identity for monomials that are nearly the same.
-    gram += 1e-9 * torch.eye(len(gram)).double() * gram.diagonal().mean()
-    sizes["mixing"] = torch.linalg.inv(torch.linalg.cholesky(gram)).flatten().tolist()
-    return sizes
 
 
 def _check_sizes(encoder: EncoderConfig, config: TrainConfig, shape: tuple[int, ...]) -> None:

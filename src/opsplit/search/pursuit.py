@@ -103,7 +103,7 @@ class Pursuit(Strategy):
             refine_codes(objective, records, self._most(objective))
 
     def _most(self, objective: Objective) -> float:
-        own = min(part.family.max_strength for part in objective.dictionary.parts)
+        own = float(objective.dictionary.max_strengths.min())
         return own if self.max_strength is None else self.max_strength
 
     def _explore_group(

@@ -1,0 +1,261 @@
+"""Equations that nobody tuned anything for, each a sum of mechanisms with coefficients.
+
+A mechanism is a linear symbol, a nonlinear function of fields and derivatives, or both; training
+data hold one mechanism at a time, test data all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from solver import solve, wavenumbers
+
+Symbol = Callable[..., np.ndarray]
+"""Of the wavenumbers of all axes: symbols `(channel, *modes)`."""
+Terms = Callable[..., np.ndarray]
+"""Of fields `(channel, *space)` and a function `d(field, axes)`: rates `(channel, *space)`."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What one coefficient multiplies."""
+
+    text: str
+    low: float
+    high: float
+    linear: Symbol | None = None
+    nonlinear: Terms | None = None
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An equation with the box, the times and the initial fields of its data."""
+
+    name: str
+    mechanisms: Mapping[str, Mechanism]
+    points: int
+    extent: float
+    dt: float
+    size: tuple[float, float] = (-1.0, 1.0)
+    """Initial fields lie between these two."""
+    ndim: int = 1
+    channels: tuple[str, ...] = ("u",)
+    modes: int = 5
+    frames: int = 40
+    substeps: int = 20
+    values: int = 10
+    """Training values of every coefficient."""
+    trajectories: int = 8
+    """Training trajectories of every value."""
+    test: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Ranges of test coefficients, where they are not those of training."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.points,) * self.ndim
+
+    def initial(self, rng: np.random.Generator) -> np.ndarray:
+        """Random smooth fields `(channel, *space)` stretched to the range of the equation."""
+        k = wavenumbers(self.shape, 2 * np.pi)
+        square = sum(x**2 for x in k)
+        keep = (square <= self.modes**2) / (1 + square) ** 0.5
+        out = []
+        for _ in self.channels:
+            noise = np.fft.fftn(rng.standard_normal(self.shape)) * keep
+            u = np.fft.ifftn(noise).real
+            low, high = np.sort(rng.uniform(*self.size, 2))
+            low, high = (low, high) if high - low > 0.5 * np.ptp(self.size) else self.size
+            out.append(low + (high - low) * (u - u.min()) / np.ptp(u))
+        return np.stack(out)
+
+    def simulate(
+        self, coefficients: Mapping[str, float], initial: np.ndarray, frames: int
+    ) -> np.ndarray:
+        """Frames `(time, channel, *space)` with these coefficients."""
+        k = wavenumbers(self.shape, self.extent)
+        c = len(self.channels)
+        symbol = np.zeros((c, *self.shape), complex)
+        active: list[tuple[float, Terms]] = []
+        for name, value in coefficients.items():
+            mechanism = self.mechanisms[name]
+            if value and mechanism.linear is not None:
+                symbol = symbol + value * np.broadcast_to(mechanism.linear(*k), symbol.shape)
+            if value and mechanism.nonlinear is not None:
+                active.append((value, mechanism.nonlinear))
+        limit = 2 / 3 * np.pi * self.points / self.extent
+        keep = np.ones(self.shape)
+        for x in k:
+            keep = keep * (abs(x) < limit)
+        axes = tuple(range(-self.ndim, 0))
+
+        def modes(v: np.ndarray) -> np.ndarray:
+            v = v * keep
+            u = np.fft.ifftn(v, axes=axes).real
+
+            def d(w: np.ndarray, along: str) -> np.ndarray:
+                s = np.fft.fftn(w, axes=axes)
+                for axis in along:
+                    s = s * 1j * k["xyz".index(axis)]
+                return np.fft.ifftn(s, axes=axes).real
+
+            total = sum(value * rate(u, d) for value, rate in active)
+            return np.fft.fftn(total, axes=axes) * keep
+
+        run = modes if active else None
+        return solve(initial, symbol, run, self.dt, frames, self.substeps)
+
+
+def _stack(*rates: np.ndarray) -> np.ndarray:
+    return np.stack(np.broadcast_arrays(*rates))
+
+
+def lap(*k: np.ndarray) -> np.ndarray:
+    return -sum(x**2 for x in k)
+
+
+EQUATIONS: dict[str, Equation] = {
+    e.name: e
+    for e in (
+        Equation(
+            "fisher-kpp",
+            {
+                "r": Mechanism("u - u^2", 0.5, 3.0, nonlinear=lambda u, d: u - u**2),
+                "D": Mechanism("u_xx", 0.05, 0.6, lambda k: -(k**2)),
+            },
+            128, 20.0, 0.1, (0.0, 1.0),
+        ),
+        Equation(
+            "allen-cahn",
+            {
+                "r": Mechanism("u - u^3", 0.5, 3.0, nonlinear=lambda u, d: u - u**3),
+                "D": Mechanism("u_xx", 0.002, 0.03, lambda k: -(k**2)),
+            },
+            128, 4.0, 0.05,
+        ),
+        Equation(
+            "nagumo",
+            {
+                "r": Mechanism(
+                    "u (1 - u) (u - 0.3)", 1.0, 8.0,
+                    nonlinear=lambda u, d: u * (1 - u) * (u - 0.3),
+                ),
+                "D": Mechanism("u_xx", 5.0, 60.0, lambda k: -(k**2)),
+                "c": Mechanism("-u_x", 10.0, 80.0, lambda k: -1j * k),
+            },
+            128, 200.0, 0.1, (0.0, 1.0),
+        ),
+        Equation(
+            "kuramoto-sivashinsky",
+            {
+                "a": Mechanism("-u u_x", 0.3, 1.5, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "s": Mechanism("-(u_xx + u_xxxx)", 0.3, 1.5, lambda k: k**2 - k**4),
+            },
+            128, 40.0, 0.1, modes=8,
+        ),
+        Equation(
+            "gardner",
+            {
+                "a": Mechanism("-u u_x", 0.5, 3.0, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "b": Mechanism("-u^2 u_x", 0.5, 3.0, nonlinear=lambda u, d: -d(u**3 / 3, "x")),
+                "g": Mechanism("-u_xxx", 0.01, 0.08, lambda k: 1j * k**3),
+            },
+            128, 10.0, 0.02, modes=4,
+        ),
+        Equation(
+            "cahn-hilliard",
+            {
+                "m": Mechanism("(u^3)_xx", 0.3, 1.5, nonlinear=lambda u, d: d(u**3, "xx")),
+                "s": Mechanism("-(u_xx + 0.3 u_xxxx)", 0.3, 1.5, lambda k: k**2 - 0.3 * k**4),
+            },
+            128, 16.0, 0.02, modes=6, substeps=40,
+        ),
+        Equation(
+            "swift-hohenberg",
+            {
+                "s": Mechanism("-(1 + lap)^2 u", 0.3, 1.5, lambda *k: -((1 + lap(*k)) ** 2)),
+                "r": Mechanism("u", 0.1, 1.0, lambda *k: np.ones(np.broadcast_shapes(*[x.shape for x in k]))),
+                "g": Mechanism("-u^3", 0.3, 2.0, nonlinear=lambda u, d: -(u**3)),
+            },
+            48, 30.0, 0.1, ndim=2, modes=6, trajectories=4,
+        ),
+        Equation(
+            "fitzhugh-nagumo",
+            {
+                "r": Mechanism(
+                    "(u - u^3 - v, 0)", 0.5, 3.0,
+                    nonlinear=lambda u, d: _stack(u[0] - u[0] ** 3 - u[1], 0 * u[0]),
+                ),
+                "e": Mechanism(
+                    "(0, u - 0.5 v)", 0.1, 1.0,
+                    nonlinear=lambda u, d: _stack(0 * u[0], u[0] - 0.5 * u[1]),
+                ),
+                "D": Mechanism(
+                    "(lap u, 0.2 lap v)", 0.05, 0.5,
+                    lambda *k: np.stack([lap(*k), 0.2 * lap(*k)]),
+                ),
+            },
+            48, 20.0, 0.1, ndim=2, channels=("u", "v"), trajectories=4,
+        ),
+        Equation(
+            "brusselator",
+            {
+                "k": Mechanism(
+                    "(1 - 3.5 u + u^2 v, 2.5 u - u^2 v)", 0.3, 1.5,
+                    nonlinear=lambda u, d: _stack(
+                        1 - 3.5 * u[0] + u[0] ** 2 * u[1], 2.5 * u[0] - u[0] ** 2 * u[1]
+                    ),
+                ),
+                "D": Mechanism(
+                    "(lap u, 2 lap v)", 0.05, 0.5, lambda *k: np.stack([lap(*k), 2 * lap(*k)])
+                ),
+            },
+            48, 20.0, 0.05, (0.5, 3.0), ndim=2, channels=("u", "v"), trajectories=4,
+        ),
+        Equation(
+            "burgers-2d",
+            {
+                "a": Mechanism(
+                    "-(u . grad) u", 0.3, 1.5,
+                    nonlinear=lambda u, d: -(u[0] * d(u, "x") + u[1] * d(u, "y")),
+                ),
+                "nu": Mechanism("lap u", 0.005, 0.05, lambda *k: lap(*k)),
+            },
+            64, 2 * np.pi, 0.02, ndim=2, channels=("u", "v"), modes=3, trajectories=4,
+        ),
+    )
+}  # fmt: skip
+
+
+def training_set(equation: Equation, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Trajectories `(trajectory, time, channel, *space)` of one mechanism each."""
+    rng = np.random.default_rng(seed)
+    data, known = [], {name: [] for name in equation.mechanisms}
+    for name, mechanism in equation.mechanisms.items():
+        for value in np.linspace(mechanism.low, mechanism.high, equation.values):
+            for _ in range(equation.trajectories):
+                u = equation.simulate({name: value}, equation.initial(rng), equation.frames)
+                if not np.isfinite(u).all():
+                    continue
+                data.append(u.astype(np.float32))
+                for other in known:
+                    known[other].append(value if other == name else 0.0)
+    return np.stack(data), {k: np.array(v) for k, v in known.items()}
+
+
+def test_set(equation: Equation, n: int, seed: int, frames: int = 50) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Trajectories of all mechanisms together, with coefficients that were not trained on."""
+    rng = np.random.default_rng(seed)
+    data, known = [], {name: [] for name in equation.mechanisms}
+    while len(data) < n:
+        drawn = {
+            name: rng.uniform(*equation.test.get(name, (m.low, m.high)))
+            for name, m in equation.mechanisms.items()
+        }
+        u = equation.simulate(drawn, equation.initial(rng), frames)
+        if np.isfinite(u).all():
+            data.append(u.astype(np.float32))
+            for name, value in drawn.items():
+                known[name].append(value)
+    return np.stack(data), {k: np.array(v) for k, v in known.items()}

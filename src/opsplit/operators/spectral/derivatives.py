@@ -1,0 +1,51 @@
+"""A symbol that is a weighted sum of derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from opsplit.grid import Grid
+from opsplit.operators.spectral.filters import check_filter, filter_symbol
+from opsplit.operators.spectral.linear_part import LinearPart
+from opsplit.settings import AtMost, Between
+
+
+@dataclass(frozen=True)
+class Derivatives(LinearPart):
+    """`L(k) = sum_j w_j D_j(k)` with one weight per channel and derivative.
+
+    The weights enter linearly, so that they can be fitted by least squares. Modes may grow, but no
+    faster than `max_growth`: instabilities are physics, and a weight that is wrong by rounding must
+    not blow up the finest modes.
+
+    Arguments:
+        terms: filters, such as `("x", "lap", "lap2")`; see `filters.py` for the names.
+        max_growth: largest real part of the symbol, per unit of time.
+    """
+
+    kind = "derivatives"
+
+    terms: Annotated[tuple[str, ...], AtMost(64)] = ("lap",)
+    max_growth: Annotated[float, Between(0.0, 1e30)] = 0.0
+
+    def shapes(self, channels: int, ndim: int) -> dict[str, tuple[int, ...]]:
+        for term in self.terms:
+            check_filter(term, ndim)
+        return {"derivatives": (channels, len(self.terms))}
+
+    def start(self, name: str, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        return torch.zeros(shape), torch.ones(shape)
+
+    def values(self, weights: Mapping[str, Tensor], grid: Grid, unit: float) -> Tensor:
+        held = weights["derivatives"]
+        if not self.terms:
+            modes = (*grid.shape[:-1], grid.shape[-1] // 2 + 1)
+            return torch.zeros(*held.shape[:2], *modes).to(held) + 0j
+        bank = torch.stack([filter_symbol(term, grid, unit, held) for term in self.terms])
+        symbol = torch.einsum("ecj,j...->ec...", held + 0j, bank)
+        return torch.complex(symbol.real.clamp(max=self.max_growth), symbol.imag)

@@ -1,0 +1,93 @@
+"""Named Fourier filters: derivatives, Laplacians and gradients of potentials.
+
+| name | symbol | meaning |
+|---|---|---|
+| `""` | `1` | the field itself |
+| `x`, `xy`, `xxz` | product of `i k_a` | derivatives along the named axes |
+| `lap`, `lap2`, `lap3` | `(-|k|^2)^n` | powers of the Laplacian |
+| `abs`, `abs3` | `|k|`, `|k|^3` | half-integer powers of the Laplacian |
+| `px`, `py`, `pz` | `-i k_a / |k|^2` | derivative of the inverse Laplacian |
+
+Names are joined by a dot: `x.lap` is the derivative along x of the Laplacian.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.fourier import (
+    inverse_laplacian,
+    odd_wavenumbers,
+    squared_wavenumber,
+    wavenumbers,
+)
+from opsplit.grid import Grid
+
+PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])")
+
+
+@cache
+def parts_of(name: str) -> tuple[re.Match[str], ...]:
+    """The parts of a filter's name; anything else is refused."""
+    found = [PART.fullmatch(part) for part in name.split(".")] if name else []
+    if len(found) > 4 or not all(found):
+        raise OpsplitError(
+            f"Unknown filter {name!r:.40}; join derivatives (x, xy), lap, lap2, abs and potentials "
+            "(px) by dots."
+        )
+    return tuple(m for m in found if m)
+
+
+def check_filter(name: str, ndim: int) -> None:
+    """Refuse a filter of axes that the fields do not have."""
+    for part in parts_of(name):
+        axes = set((part[1] or "") + (part[6] or ""))
+        if not axes <= set("xyz"[:ndim]):
+            raise OpsplitError(f"The filter {name!r} needs more than {ndim} axes.")
+
+
+def order_of(name: str) -> int:
+    """Space derivatives of a filter; a potential counts minus one."""
+    total = 0
+    for part in parts_of(name):
+        if part[1]:
+            total += len(part[1])
+        elif part[2]:
+            total += 2 * int(part[3] or 1)
+        elif part[4]:
+            total += int(part[5] or 1)
+        else:
+            total -= 1
+    return total
+
+
+def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
+    """The symbol `(*modes)`, complex; wavenumbers are divided by `unit`."""
+    odd = odd_wavenumbers(grid, like.dtype, like.device) / unit
+    square = squared_wavenumber(grid, like.dtype, like.device) / unit**2
+    symbol = torch.ones_like(square) + 0j
+    for part in parts_of(name):
+        if part[1]:
+            for axis in "xyz"[: grid.ndim]:
+                count = part[1].count(axis)
+                # Even derivatives keep the mode at half the sampling rate, odd ones lose it.
+                symbol = symbol * (-(_along(axis, grid, unit, like) ** 2)) ** (count // 2)
+                if count % 2:
+                    symbol = symbol * 1j * odd["xyz".index(axis)]
+        elif part[2]:
+            symbol = symbol * (-square) ** int(part[3] or 1)
+        elif part[4]:
+            symbol = symbol * square ** (int(part[5] or 1) / 2)
+        else:
+            inverse = inverse_laplacian(grid, like.dtype, like.device) * unit**2
+            symbol = symbol * 1j * odd["xyz".index(part[6])] * inverse
+    return symbol
+
+
+def _along(axis: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
+    return wavenumbers(grid, like.dtype, like.device)["xyz".index(axis)] / unit

@@ -1,0 +1,85 @@
+"""What a nonlinear part of a spectral operator offers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+import torch
+from torch import Tensor
+
+from opsplit.grid import Grid
+from opsplit.operators.family import Examples, fft_flops
+from opsplit.registry import Registry
+from opsplit.settings import Between, Settings
+
+Tensors = Mapping[str, Tensor]
+Dealias = Annotated[float, Between(1e-6, 2.0)]
+OutputScale = Annotated[float, Between(1e-6, 1e6)]
+
+
+class Nonlinearity(Settings, ABC):
+    """Pointwise products of filtered fields, from spectrum to spectrum.
+
+    A new one is one file with one frozen dataclass, listed in `NONLINEARITIES`.
+    """
+
+    @abstractmethod
+    def shapes(self, channels: int, ndim: int) -> dict[str, tuple[int, ...]]:
+        """The generated parameters, by name."""
+
+    @abstractmethod
+    def start(
+        self, name: str, shape: tuple[int, ...], generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, float]:
+        """Start, scale and variation of a parameter."""
+
+    @abstractmethod
+    def prepare(self, weights: Tensors, grid: Grid, unit: float) -> dict[str, Tensor]:
+        """What `products` needs on a grid; wavenumbers are divided by `unit`."""
+
+    @abstractmethod
+    def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
+        """Modes of the nonlinear part on modes `(E, K, channel, *modes)`."""
+
+    @abstractmethod
+    def fields(self, channels: int, ndim: int) -> int:
+        """Fields that are transformed to points in one evaluation, for memory and cost."""
+
+    def active(self, tensors: Tensors) -> Tensor | None:
+        """Positions of the operators whose products are not all zero (None: all of them)."""
+        return None
+
+    def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
+        """The same products with small weights exactly zero, where that makes sense."""
+        return self, dict(weights)
+
+    def fitted(self, examples: Examples, unit: float) -> Self:
+        """The same with its units taken from training data."""
+        return self
+
+    def flops(self, channels: int, ndim: int, grid: Grid) -> int:
+        """Floating-point operations of one evaluation on one state, about."""
+        made = channels * (1 + ndim)
+        return (self.fields(channels, ndim) + made) * fft_flops(grid) + self.pointwise(
+            channels, ndim
+        ) * math.prod(grid.shape)
+
+    def pointwise(self, channels: int, ndim: int) -> int:
+        """Floating-point operations per point of one evaluation, without transforms."""
+        return 2 * self.fields(channels, ndim)
+
+
+NONLINEARITIES: Registry[type[Nonlinearity]] = Registry(
+    "nonlinearity",
+    "opsplit.nonlinearities",
+    {
+        "products": "opsplit.operators.spectral.products:Products",
+        "polynomial": "opsplit.operators.spectral.polynomial:Polynomial",
+        "flux-stencil": "opsplit.operators.spectral.flux_stencil:FluxStencil",
+        "gated-products": "opsplit.operators.spectral.gated_products:GatedProducts",
+    },
+)
+Nonlinearity.kinds = NONLINEARITIES

@@ -1,0 +1,182 @@
+"""A weighted sum of named products of filtered channels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
+from opsplit.grid import Grid
+from opsplit.operators.spectral.filters import check_filter, filter_symbol, order_of
+from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
+from opsplit.settings import NUMBER, AtMost
+
+FACTOR = re.compile(r"(\d{1,2})(?::([a-z0-9.]{0,20}))?")
+
+
+class Term(NamedTuple):
+    """One product: its factors `(channel, filter)` and the filter of the whole."""
+
+    factors: tuple[tuple[int, str], ...]
+    outer: str
+
+    @property
+    def degree(self) -> int:
+        return len(self.factors)
+
+    @property
+    def order(self) -> int:
+        return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
+
+
+@cache
+def parse(text: str) -> Term:
+    """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
+
+    `"@"` is the constant one.
+    """
+    inner, _, outer = text.partition("@")
+    factors = []
+    for word in inner.split("*") if inner else []:
+        found = FACTOR.fullmatch(word)
+        if found is None:
+            raise OpsplitError(f"Unknown factor {word!r:.40} in the term {text!r:.60}.")
+        factors.append((int(found[1]), found[2] or ""))
+    if len(factors) > 8:
+        raise OpsplitError(f"The term {text!r:.60} has more than 8 factors.")
+    return Term(tuple(factors), outer)
+
+
+@dataclass(frozen=True)
+class Products(Nonlinearity):
+    """`sum_j w_j T_j(u)` with one weight per channel and term.
+
+    The weights enter linearly, so that they can be fitted by least squares. Terms with zero weight
+    in all operators of a batch cost nothing.
+
+    Arguments:
+        terms: products, such as `("0*0@x", "0*0*0")`; see `parse` for the notation.
+        dealias: share of the modes of every axis that enter the products; above one, they are
+            formed on a grid that much finer (1.5 makes products of two exact).
+        centre: mean of every channel, subtracted first (empty: 0).
+        output_scale: how fast the weights are learned by gradient.
+    """
+
+    kind = "products"
+
+    terms: Annotated[tuple[str, ...], AtMost(1000)] = ("0*0",)
+    dealias: Dealias = 2 / 3
+    centre: Annotated[tuple[float, ...], NUMBER, AtMost(64)] = ()
+    output_scale: OutputScale = 0.1
+
+    def shapes(self, channels: int, ndim: int) -> dict[str, tuple[int, ...]]:
+        for text in self.terms:
+            term = parse(text)
+            check_filter(term.outer, ndim)
+            for channel, name in term.factors:
+                check_filter(name, ndim)
+                if channel >= channels:
+                    raise OpsplitError(f"The term {text!r} needs more than {channels} channels.")
+        if len(self.centre) not in (0, channels):
+            raise OpsplitError(f"Products: centre needs {channels} numbers.")
+        return {"products": (channels, len(self.terms))}
+
+    def start(
+        self, name: str, shape: tuple[int, ...], generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, float]:
+        return torch.zeros(shape), torch.full(shape, self.output_scale), 1.0
+
+    def prepare(self, weights: Tensors, grid: Grid, unit: float) -> dict[str, Tensor]:
+        held = weights["products"]
+        tensors = {"weights": held}
+        outer, factors = self._names()
+        for kind, names in (("outer", outer), ("factor", [name for _, name in factors])):
+            if names:
+                bank = torch.stack([filter_symbol(name, grid, unit, held) for name in names])
+                if self.dealias < 1:
+                    bank = bank * lower_modes(grid, self.dealias, held.device)
+                tensors[kind] = bank.expand(len(held), *bank.shape)
+        return tensors
+
+    def _names(self) -> tuple[list[str], list[tuple[int, str]]]:
+        """Distinct filters of whole products, and distinct factors."""
+        return _distinct(self.terms)
+
+    def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
+        weights = tensors["weights"]
+        used = list(range(len(self.terms)))
+        if not weights.requires_grad:
+            used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
+        values = self.evaluate(tensors, spectrum, grid, used)
+        outer, _ = self._names()
+        total = torch.zeros_like(spectrum)
+        for place, name in enumerate(outer):
+            mine = [i for i, j in enumerate(used) if parse(self.terms[j]).outer == name]
+            if not mine:
+                continue
+            chosen = weights[:, :, [used[i] for i in mine]]
+            sums = torch.einsum("ecp,ekp...->ekc...", chosen, values[:, :, mine])
+            made = fit_modes(spectrum_of(sums, grid.ndim), self._fine(grid), grid.shape)
+            total = total + made * tensors["outer"][:, None, None, place]
+        return total
+
+    def evaluate(self, tensors: Tensors, spectrum: Tensor, grid: Grid, used: list[int]) -> Tensor:
+        """Products `(E, K, term, *points)` of some terms, before the outer filters act."""
+        _, factors = self._names()
+        needed = sorted({factors.index(f) for j in used for f in parse(self.terms[j]).factors})
+        fine = self._fine(grid)
+        fields: dict[int, Tensor] = {}
+        if needed:
+            channels = [factors[i][0] for i in needed]
+            modes = spectrum[:, :, channels] * tensors["factor"][:, None, needed]
+            x = field_of(fit_modes(modes, grid.shape, fine), fine)
+            if self.centre:
+                plain = [self.centre[factors[i][0]] * (not factors[i][1]) for i in needed]
+                x = x - x.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
+            fields = {i: x[:, :, place] for place, i in enumerate(needed)}
+        one = spectrum.real.new_ones(spectrum.shape[0], spectrum.shape[1], *fine)
+        values = []
+        for j in used:
+            value = one
+            for n, f in enumerate(parse(self.terms[j]).factors):
+                field = fields[factors.index(f)]
+                value = field if n == 0 else value * field
+            values.append(value)
+        return torch.stack(values, 2)
+
+    def _fine(self, grid: Grid) -> tuple[int, ...]:
+        if self.dealias <= 1:
+            return grid.shape
+        return tuple(2 * -(-int(n * self.dealias) // 2) for n in grid.shape)
+
+    def active(self, tensors: Tensors) -> Tensor | None:
+        weights = tensors["weights"]
+        if weights.requires_grad:
+            return None
+        found = weights.ne(0).flatten(1).any(1).nonzero()[:, 0]
+        return None if len(found) == len(weights) else found
+
+    def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
+        held = weights["products"]
+        return self, {"products": held * (held.abs() >= threshold)}
+
+    def fields(self, channels: int, ndim: int) -> int:
+        _, factors = self._names()
+        return len(factors) + len(self.terms)
+
+    def pointwise(self, channels: int, ndim: int) -> int:
+        return sum(parse(t).degree + 2 * channels for t in self.terms)
+
+
+@cache
+def _distinct(terms: tuple[str, ...]) -> tuple[list[str], list[tuple[int, str]]]:
+    parsed = [parse(text) for text in terms]
+    outer = list(dict.fromkeys(term.outer for term in parsed))
+    factors = list(dict.fromkeys(f for term in parsed for f in term.factors))
+    return outer, factors

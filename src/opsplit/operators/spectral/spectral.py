@@ -1,0 +1,212 @@
+"""Our family for periodic grids: a Fourier symbol and products of filtered fields.
+
+    f(u) = F^-1[ L(k) F u ]  +  N(u)
+
+The linear part is integrated exactly by its exponential, the nonlinear part by an
+integrating-factor Runge-Kutta scheme. A linear operator is a symbol and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, mode_shares, spectrum_of
+from opsplit.grid import Grid
+from opsplit.integrators import integrating_factor_rk4
+from opsplit.operators.family import (
+    SLACK,
+    Axes,
+    Channels,
+    Examples,
+    Initialisation,
+    OperatorFamily,
+    Prepared,
+    Step,
+    fft_flops,
+    longest,
+    per_operator,
+    steps_of,
+    unpack,
+)
+from opsplit.operators.spectral.linear_part import LinearPart
+from opsplit.operators.spectral.nonlinearity import Nonlinearity
+from opsplit.operators.spectral.symbol import Symbol
+from opsplit.settings import Between, Size
+
+FILTER_ORDER = 36
+"""Power of the exponential filter (Hou and Li, 2007)."""
+BOUND = 20.0
+"""No generated parameter goes beyond this many of its scales."""
+
+
+@dataclass(frozen=True)
+class Spectral(OperatorFamily):
+    """Operators given by smooth symbols and pointwise products, at any resolution and box size.
+
+    Arguments:
+        channels: physical channels of the field; `L` acts on each by itself.
+        ndim: space axes.
+        max_step: longest Runge-Kutta step, in physical time (None: a training frame).
+        linear: the symbol.
+        nonlinearity: the products (None: a linear operator).
+        wavenumber_unit: unit of the wavenumber, about that of the fields.
+        filter_rate: how fast flows with products damp the grid's finest mode, which the products
+            would fill up; an exponential filter that leaves the lower four fifths alone.
+    """
+
+    kind = "spectral"
+
+    channels: Channels = 1
+    ndim: Axes = 1
+    max_step: Step | None = None
+    linear: LinearPart = field(default_factory=Symbol)
+    nonlinearity: Nonlinearity | None = None
+    wavenumber_unit: Size = 1.0
+    filter_rate: Annotated[float, Between(0.0, 1e30)] = 0.0
+
+    def check(self) -> None:
+        self.shapes()
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The generated parameters, by name."""
+        made = self.linear.shapes(self.channels, self.ndim)
+        if self.nonlinearity is not None:
+            made |= self.nonlinearity.shapes(self.channels, self.ndim)
+        return made
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes().values())
+
+    def initialisation(self, generator: torch.Generator) -> Initialisation:
+        """Start near the identity flow: weak decay, no rotation, products switched off."""
+        start, scale, variation = [], [], []
+        linear = self.linear.shapes(self.channels, self.ndim)
+        for name, shape in self.shapes().items():
+            differs = 1.0
+            if name in linear:
+                begin, size = self.linear.start(name, shape)
+            else:
+                assert self.nonlinearity is not None
+                begin, size, differs = self.nonlinearity.start(name, shape, generator)
+            start.append(begin.flatten())
+            scale.append(size.flatten())
+            variation.append(torch.full((begin.numel(),), differs))
+        begin = torch.cat(start)
+        bound = torch.full_like(begin, BOUND)
+        return Initialisation(begin, torch.cat(scale), bound, torch.cat(variation))
+
+    def pruned(self, parameters: Tensor, threshold: float) -> tuple[OperatorFamily, Tensor]:
+        if self.nonlinearity is None:
+            return self, parameters
+        weights = unpack(parameters, self.shapes())
+        own = {
+            name: weights.pop(name) for name in self.nonlinearity.shapes(self.channels, self.ndim)
+        }
+        nonlinearity, own = self.nonlinearity.pruned(own, threshold)
+        pieces = [t.flatten(1) for t in (*weights.values(), *own.values())]
+        return replace(self, nonlinearity=nonlinearity), torch.cat(pieces, 1)
+
+    def fitted(self, examples: Examples) -> Self:
+        grid, nonlinearity = examples.grid, self.nonlinearity
+        if nonlinearity is not None:
+            nonlinearity = nonlinearity.fitted(examples, self.wavenumber_unit)
+        return replace(
+            self, channels=examples.channels, ndim=grid.ndim,
+            linear=self.linear.fitted(examples),
+            nonlinearity=nonlinearity,
+            max_step=SLACK * examples.dt if self.max_step is None else self.max_step,
+        )  # fmt: skip
+
+    def check_grid(self, grid: Grid) -> None:
+        super().check_grid(grid)
+        if not grid.periodic:
+            raise OpsplitError(
+                f"Spectral operators need periodic axes, the data have {grid.boundary}. "
+                'Use family="unet" for walls.'
+            )
+
+    def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
+        self.check_grid(grid)
+        weights = unpack(parameters, self.shapes())
+        tensors = {"symbol": self.linear.values(weights, grid, self.wavenumber_unit)}
+        if self.nonlinearity is not None:
+            tensors |= self.nonlinearity.prepare(weights, grid, self.wavenumber_unit)
+            if self.filter_rate:
+                shares = mode_shares(grid, parameters.device).to(parameters.dtype)
+                damping = self.filter_rate * shares**FILTER_ORDER
+                tensors["damping"] = damping.expand(len(parameters), 1, *damping.shape)
+        return Prepared(tensors, grid)
+
+    def steps(self, duration: float) -> int:
+        return 1 if self.nonlinearity is None else steps_of(duration, self.max_step)
+
+    def evaluations(self, duration: float) -> int:
+        return 1 if self.nonlinearity is None else 4 * self.steps(duration)
+
+    def flops(self, grid: Grid) -> int:
+        if self.nonlinearity is None:
+            return self.channels * 2 * fft_flops(grid)
+        return self.nonlinearity.flops(self.channels, self.ndim, grid)
+
+    def workspace(self, grid: Grid, states: int) -> int:
+        fields = 8
+        if self.nonlinearity is not None:
+            fields += 4 * self.nonlinearity.fields(self.channels, self.ndim)
+        return states * math.prod(grid.shape) * (12 * self.channels + fields)
+
+    def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        spectrum = spectrum_of(u, self.ndim)
+        h = per_operator(duration, u)
+        active = self._active(prepared)
+        if active is None:
+            moved = self._march(prepared, spectrum, h, duration)
+        else:
+            moved = torch.exp(prepared.tensors["symbol"][:, None] * h) * spectrum
+            if len(active):
+                own = h if h.ndim == 0 else h[active]
+                moved[active] = self._march(prepared.take(active), spectrum[active], own, duration)
+        return field_of(moved, prepared.grid.shape)
+
+    def _active(self, prepared: Prepared) -> Tensor | None:
+        """Positions of the operators that have products (None: all of them)."""
+        if self.nonlinearity is None:
+            return torch.zeros(0, dtype=torch.long, device=prepared.device)
+        return self.nonlinearity.active(prepared.tensors)
+
+    def _march(
+        self, prepared: Prepared, spectrum: Tensor, h: Tensor, duration: float | Tensor
+    ) -> Tensor:
+        """Integrating-factor steps of symbol and products, from spectrum to spectrum."""
+        symbol = prepared.tensors["symbol"].unsqueeze(1)
+        if self.filter_rate:
+            symbol = symbol - prepared.tensors["damping"].unsqueeze(1)
+        steps = self.steps(longest(duration))
+        h = h / steps
+        half = torch.exp(symbol * (h / 2))
+        factors = {0.5: half, 1.0: half * half}
+        return integrating_factor_rk4(
+            lambda v, share: factors[share] * v,
+            lambda v: self._products(prepared, v),
+            spectrum, h, steps,
+        )  # fmt: skip
+
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        spectrum = spectrum_of(u, self.ndim)
+        total = prepared.tensors["symbol"].unsqueeze(1) * spectrum
+        active = self._active(prepared)
+        if active is None:
+            total = total + self._products(prepared, spectrum)
+        elif len(active):
+            total[active] += self._products(prepared.take(active), spectrum[active])
+        return field_of(total, prepared.grid.shape)
+
+    def _products(self, prepared: Prepared, spectrum: Tensor) -> Tensor:
+        assert self.nonlinearity is not None
+        return self.nonlinearity.products(prepared.tensors, spectrum, prepared.grid)

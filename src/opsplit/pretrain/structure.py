@@ -1,0 +1,317 @@
+"""Choose the structure of every mechanism by evidence, and fit its weights.
+
+Terms compete on trajectories that were not fitted; weights start from least squares on integrals
+between frames and are refined through the real flow. Names of equations play no part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.fourier import spectrum_of, squared_wavenumber
+from opsplit.grid import Grid
+from opsplit.operators import Derivatives, OperatorFamily, Products, Spectral
+from opsplit.operators.family import SLACK, unpack
+from opsplit.pretrain.library import Atom, libraries
+from opsplit.pretrain.refine import Pairs, errors, refine
+from opsplit.pretrain.regression import Moments, mode_counts, moments, select
+from opsplit.pretrain.sources import resolved_frames
+from opsplit.trajectories import Trajectories
+
+SIMPLER = 1.5
+"""A simpler structure is taken where its error is at most this many times the best."""
+ENOUGH = 1e-4
+"""Errors below this share of the change count as equal."""
+STEPS = (1, 2, 4, 8, 16, 32)
+"""Integration steps per frame that are tried."""
+LARGEST_GROWTH = 2.0
+"""Modes may grow this many times as fast as the fastest that the training fields hold."""
+UNRESOLVED = 1e-4
+"""Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
+STATES = 16
+"""Pairs of states per environment that weights are refined on."""
+
+Report = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A structure that competed for a mechanism."""
+
+    name: str
+    terms: tuple[str, ...]
+    error: float
+    """Of a short forecast on unseen fields, relative to the change; mean over environments."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The structure of one mechanism with the weights of its environments."""
+
+    mechanism: str
+    environments: tuple[int, ...]
+    family: Spectral
+    parameters: Tensor
+    """`(E, P)`"""
+    error: Tensor
+    """Of short forecasts on unseen fields, relative to the change, `(E,)`."""
+    rivals: tuple[Rival, ...]
+
+
+def mechanisms(data: Trajectories) -> dict[str, tuple[int, ...]]:
+    """Environments by the coefficients that are active in them, such as `r` or `c+D`."""
+    _, first = data.environments()
+    out: dict[str, list[int]] = {}
+    for i, place in enumerate(first.tolist()):
+        active = [k for k, v in data.coefficients.items() if float(v[place])]
+        out.setdefault("+".join(active) or "none", []).append(i)
+    return {k: tuple(v) for k, v in out.items()}
+
+
+class Evidence:
+    """Training and unseen trajectories of every environment, in operator units."""
+
+    def __init__(self, data: Trajectories, scale: float, seed: int = 0) -> None:
+        self.grid, self.dt, self.scale = data.grid, data.dt, scale
+        group, first = data.environments()
+        counts = resolved_frames(data, UNRESOLVED)
+        self.fit: list[Tensor] = []
+        self.unseen: list[Tensor] = []
+        for i in range(len(first)):
+            members = (group == i).nonzero()[:, 0]
+            frames = int(counts[members].min())
+            frames = frames if frames >= 6 else data.data.shape[1]
+            u = data.data[members, :frames].double() / scale
+            if len(u) > 1:
+                out = max(1, len(u) // 4)
+                self.fit.append(u[:-out])
+                self.unseen.append(u[-out:])
+            else:
+                # One trajectory: its last third is unseen.
+                cut = max(4, 2 * frames // 3)
+                self.fit.append(u[:, :cut])
+                self.unseen.append(u[:, min(cut, frames - 4) :])
+        self.unit = _usual_wavenumber(self.fit, self.grid)
+
+    def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
+        """Pairs of states one and four frames apart (one, if there are few frames)."""
+        source = self.unseen if unseen else self.fit
+        draws = torch.Generator().manual_seed(seed)
+        out = []
+        for stride in (1, 4):
+            if min(source[i].shape[1] for i in environments) <= stride:
+                continue
+            states, targets = [], []
+            for i in environments:
+                u = source[i]
+                n = torch.randint(len(u), (STATES,), generator=draws)
+                t = (torch.rand(STATES, generator=draws) * (u.shape[1] - stride)).long()
+                states.append(u[n, t])
+                targets.append(u[n, t + stride])
+            out.append(Pairs(torch.stack(states), torch.stack(targets), stride * self.dt))
+        return out
+
+
+def _usual_wavenumber(environments: Sequence[Tensor], grid: Grid) -> float:
+    """Root mean square wavenumber of the fields, means left out."""
+    square, counts = squared_wavenumber(grid), mode_counts(grid)
+    top = bottom = 0.0
+    for u in environments:
+        energy = spectrum_of(u[:, ::4], grid.ndim).abs().square().sum((0, 1, 2)) * counts
+        energy.flatten()[0] = 0.0
+        top, bottom = top + float((energy * square).sum()), bottom + float(energy.sum())
+    return math.sqrt(top / bottom) if bottom > 0 and top > 0 else 1.0
+
+
+def learn(evidence: Evidence, name: str, environments: Sequence[int]) -> Learned:
+    """The structure of one mechanism: the simplest among those that forecast unseen fields best."""
+    grid = evidence.grid
+    channels = evidence.fit[0].shape[2]
+    known = libraries(channels, grid.ndim)
+    atoms = known[-1].atoms
+    fit, unseen = (
+        moments([part[i] for i in environments], atoms, grid, evidence.dt, evidence.unit)
+        for part in (evidence.fit, evidence.unseen)
+    )
+    train = evidence.pairs(environments, unseen=False, seed=1)
+    check = evidence.pairs(environments, unseen=True, seed=2)
+    candidates: dict[tuple[tuple[int, ...], ...], str] = {}
+    for library in known:
+        chosen = tuple(
+            tuple(sorted(select(fit, unseen, c, range(len(library.atoms))).terms))
+            for c in range(channels)
+        )
+        if any(chosen):
+            candidates.setdefault(chosen, library.name)
+    # Where nothing explains anything, the operator that does nothing is all there is.
+    candidates = candidates or {((0,),) * channels: known[0].name}
+    tried: list[tuple[Rival, Spectral, Tensor, Tensor]] = []
+    for chosen, title in candidates.items():
+        family, parameters = _build(fit, chosen, atoms, evidence)
+        family = _with_steps(family, parameters, train, evidence)
+        family, parameters = _refined(family, parameters, train, evidence)
+        found = errors(family, parameters, check, grid)
+        terms = tuple(sorted({atoms[j].text for c in chosen for j in c}))
+        tried.append((Rival(title, terms, float(found.mean())), family, parameters, found))
+        if float(found.mean()) < ENOUGH:
+            break
+    best = min(rival.error for rival, *_ in tried)
+    _, family, parameters, _ = next(t for t in tried if t[0].error <= SIMPLER * best + ENOUGH)
+    family, parameters, found = _shortened(family, parameters, train, check, evidence)
+    return Learned(name, tuple(environments), family, parameters, found, tuple(t[0] for t in tried))
+
+
+def _build(
+    fit: Moments, chosen: Sequence[Sequence[int]], atoms: Sequence[Atom], evidence: Evidence
+) -> tuple[Spectral, Tensor]:
+    """A family with these terms, and their least-squares weights."""
+    used = sorted({j for c in chosen for j in c})
+    linear = tuple(atoms[j].text for j in used if atoms[j].linear)
+    products = tuple(atoms[j].text for j in used if not atoms[j].linear)
+    family = make_family(linear, products, evidence)
+    channels, count = len(chosen), fit.whole.shape[0]
+    weights = {
+        "derivatives": torch.zeros(count, channels, len(linear), dtype=torch.float64),
+        "products": torch.zeros(count, channels, len(products), dtype=torch.float64),
+    }
+    for c, terms in enumerate(chosen):
+        if not terms:
+            continue
+        found = fit.solve(c, terms)
+        for place, j in enumerate(terms):
+            kind = "derivatives" if atoms[j].linear else "products"
+            names = linear if atoms[j].linear else products
+            weights[kind][:, c, names.index(atoms[j].text)] = found[:, place]
+    pieces = [weights[name].flatten(1) for name in family.shapes()]
+    return family, torch.cat(pieces, 1)
+
+
+def make_family(linear: tuple[str, ...], products: tuple[str, ...], evidence: Evidence) -> Spectral:
+    """A spectral family with these terms."""
+    channels = evidence.fit[0].shape[2]
+    return Spectral(
+        channels, evidence.grid.ndim, SLACK * evidence.dt,
+        Derivatives(linear, 1e30), Products(products) if products else None, evidence.unit,
+    )  # fmt: skip
+
+
+def _bounded(family: Spectral, parameters: Tensor, evidence: Evidence) -> Spectral:
+    """The same family whose modes grow little faster than those that the data hold."""
+    assert isinstance(family.linear, Derivatives)
+    free = replace(family, linear=replace(family.linear, max_growth=1e30))
+    symbol = free.prepare(parameters, evidence.grid).tensors["symbol"].real
+    k = squared_wavenumber(evidence.grid).sqrt()
+    inside = k <= 3 * evidence.unit
+    fastest = float((symbol * inside).max().clamp_min(0))
+    return replace(family, linear=replace(family.linear, max_growth=LARGEST_GROWTH * fastest))
+
+
+def _with_steps(
+    family: Spectral, parameters: Tensor, pairs: Sequence[Pairs], evidence: Evidence
+) -> Spectral:
+    """As many steps per frame as the flow needs to be accurate."""
+    family = _bounded(family, parameters, evidence)
+    if family.nonlinearity is None:
+        return family
+    some = pairs[0]
+    some = Pairs(some.states[:, :4], some.targets[:, :4], some.duration)
+    flows = {}
+
+    def flow(steps: int) -> Tensor:
+        if steps not in flows:
+            own = replace(family, max_step=SLACK * evidence.dt / steps)
+            operators = own.prepare(parameters, evidence.grid)
+            flows[steps] = own.flow(operators, some.states, some.duration)
+        return flows[steps]
+
+    for steps in STEPS[:-1]:
+        gap = (flow(steps) - flow(2 * steps)).flatten(2).norm(dim=2) / some.change()
+        if bool(gap.isfinite().all()) and float(gap.max()) < ENOUGH:
+            break
+    return replace(family, max_step=SLACK * evidence.dt / steps)
+
+
+def _refined(
+    family: Spectral, parameters: Tensor, pairs: Sequence[Pairs], evidence: Evidence
+) -> tuple[Spectral, Tensor]:
+    free = parameters.ne(0).any(0).nonzero()[:, 0]
+    refined = refine(family, parameters, free, pairs, evidence.grid)
+    return _bounded(family, refined, evidence), refined
+
+
+def _shortened(
+    family: Spectral, parameters: Tensor, train: Sequence[Pairs], check: Sequence[Pairs],
+    evidence: Evidence,
+) -> tuple[Spectral, Tensor, Tensor]:  # fmt: skip
+    """Drop weights as long as forecasts of unseen fields do not get worse."""
+    found = errors(family, parameters, check, evidence.grid)
+    while True:
+        free = parameters.ne(0).any(0).nonzero()[:, 0]
+        if len(free) < 2:
+            return family, parameters, found
+        best: tuple[float, Spectral, Tensor, Tensor] | None = None
+        for place in free.tolist():
+            less = parameters.clone()
+            less[:, place] = 0
+            own, less = _refined(family, less, train, evidence)
+            now = errors(own, less, check, evidence.grid)
+            if best is None or float(now.mean()) < best[0]:
+                best = (float(now.mean()), own, less, now)
+        assert best is not None
+        if best[0] > 1.1 * float(found.mean()) + 0.1 * ENOUGH:
+            return family, parameters, found
+        _, family, parameters, found = best
+
+
+def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily, Tensor]:
+    """One family with the terms of all mechanisms, and the weights `(E, P)` of all environments."""
+    names: dict[str, list[str]] = {"derivatives": [], "products": []}
+    for one in learned:
+        for kind, terms in _used(one).items():
+            names[kind] += [t for t in terms if t not in names[kind]]
+    family = make_family(tuple(names["derivatives"]), tuple(names["products"]), evidence)
+    assert isinstance(family.linear, Derivatives)
+    most = max(one.family.linear.max_growth for one in learned)  # type: ignore[attr-defined]
+    step = min(one.family.max_step or math.inf for one in learned)
+    family = replace(family, linear=replace(family.linear, max_growth=most), max_step=step)
+    count = sum(len(one.environments) for one in learned)
+    weights = {
+        name: torch.zeros(count, *shape, dtype=torch.float64)
+        for name, shape in family.shapes().items()
+    }
+    for one in learned:
+        rows = torch.tensor(one.environments)
+        for kind, terms in _used(one).items():
+            for term, held in terms.items():
+                weights[kind][rows, :, names[kind].index(term)] = held
+    return family, torch.cat([w.flatten(1) for w in weights.values()], 1)
+
+
+def _used(one: Learned) -> dict[str, dict[str, Tensor]]:
+    """Weights `(E, channel)` of the terms that a mechanism has."""
+    assert isinstance(one.family.linear, Derivatives)
+    names = {"derivatives": one.family.linear.terms}
+    if isinstance(one.family.nonlinearity, Products):
+        names["products"] = one.family.nonlinearity.terms
+    held = unpack(one.parameters, one.family.shapes())
+    return {
+        kind: {t: held[kind][..., i] for i, t in enumerate(terms) if held[kind][..., i].any()}
+        for kind, terms in names.items()
+    }
+
+
+def check_data(data: Trajectories) -> None:
+    """Refuse data that no structure can be learned from."""
+    if data.data.shape[1] < 6:
+        raise OpsplitError(
+            "Learning a structure needs at least 6 frames per trajectory, "
+            f"got {data.data.shape[1]}."
+        )
+    if not data.uniform:
+        raise OpsplitError("Learning a structure needs frames that are equally far apart.")

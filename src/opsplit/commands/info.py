@@ -96,7 +96,8 @@ def _model(model: Any) -> dict[str, Any]:
     return {
         "physics": config.physics, "family": config.family, "recipe": config.recipe,
         "preset": config.preset, "channels": list(config.channels), "dt": config.dt,
-        "grid": config.grid.to_json(), "parameters": sum(p.numel() for p in model.disco.parameters()),
+        "grid": config.grid.to_json(),
+        "parameters": sum(p.numel() for p in model.disco.parameters()),
         "operator parameters": model.disco.family.n_parameters,
         "dictionary": repr(model.dictionary), "training": training,
     }  # fmt: skip

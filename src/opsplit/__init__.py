@@ -9,6 +9,7 @@ from opsplit._version import __version__
 from opsplit.errors import OpsplitError, OpsplitWarning
 
 if TYPE_CHECKING:
+    from opsplit.benchmark.compare import compare as compare
     from opsplit.dictionary import OperatorDictionary as OperatorDictionary
     from opsplit.grid import Grid as Grid
     from opsplit.io.read import read as read
@@ -37,6 +38,7 @@ _HOME = {
     "TrainConfig": "opsplit.pretrain.config",
     "Trajectories": "opsplit.trajectories",
     "Uniform": "opsplit.search",
+    "compare": "opsplit.benchmark.compare",
     "extract": "opsplit.pretrain.extract",
     "get_physics": "opsplit.physics",
     "load_model": "opsplit.model",

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import fit_modes
 from opsplit.grid import Grid
 from opsplit.physics import get_physics, navier_stokes
-from opsplit.physics.navier_stokes import VISCOSITIES, NavierStokes, resample
+from opsplit.physics.navier_stokes import VISCOSITIES, NavierStokes
 
 SIDE = 2 * math.pi
 PHYSICS = NavierStokes(Grid((32, 32), (SIDE, SIDE)), fine=64)
@@ -47,7 +48,7 @@ def test_heat_is_exact() -> None:
 def test_euler_keeps_energy_enstrophy_and_the_mean() -> None:
     u = 0.3 * PHYSICS.initial_fields(1, torch.Generator().manual_seed(0))
     whole = NavierStokes(Grid((128, 128), (SIDE, SIDE)), fine=128)
-    start = torch.fft.irfft2(resample(torch.fft.rfft2(u), (32, 32), (128, 128)), s=(128, 128))
+    start = torch.fft.irfft2(fit_modes(torch.fft.rfft2(u), (32, 32), (128, 128)), s=(128, 128))
     found = whole.solve(start, numbers(0.0, 1.0), torch.tensor([0.0, 0.5]).double())[0, :, 0]
     spectrum = torch.fft.fft2(found).abs().square()
     k = torch.fft.fftfreq(128, 1 / 128).double()
@@ -150,8 +151,8 @@ def test_doubling_the_resolution_changes_less_and_less() -> None:
 
 def test_resampling_there_and_back_changes_nothing() -> None:
     u = PHYSICS.initial_fields(1, torch.Generator().manual_seed(0))
-    up = resample(torch.fft.rfft2(u), (32, 32), (64, 64))
-    back = torch.fft.irfft2(resample(up, (64, 64), (32, 32)), s=(32, 32))
+    up = fit_modes(torch.fft.rfft2(u), (32, 32), (64, 64))
+    back = torch.fft.irfft2(fit_modes(up, (64, 64), (32, 32)), s=(32, 32))
     torch.testing.assert_close(back, u, rtol=0, atol=1e-12)
     # Every other point of the finer grid is a point of the coarse one.
     torch.testing.assert_close(torch.fft.irfft2(up)[..., ::2, ::2], u, rtol=0, atol=1e-12)

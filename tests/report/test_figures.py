@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from opsplit.benchmark.tasks import columns
-from opsplit.commands.demo import example
-from opsplit.commands.figures import METHODS, point_errors, write_page
+from opsplit.benchmark.compare import METHODS
+from opsplit.benchmark.tasks import columns, example
+from opsplit.commands.figures import point_errors, write_page
 from opsplit.metrics import nrmse_per_frame
 from opsplit.model import load_model
 from opsplit.report.figures import Rollout, frames_figure, line_figure
@@ -28,7 +28,8 @@ def test_contour(cli: Callable[[str], str], tmp_path: Path) -> None:
     page = (tmp_path / "figures" / "index.md").read_text()
     assert "![NRMSE over c and D by method](contour.png)" in page and held["command"] in page
     assert "rollout" not in page
-    again = point_errors(load_model("advection-diffusion", "spectral"), 1.0, 0.01, 1, seed=3)
+    model = load_model("advection-diffusion", "spectral")
+    again = point_errors(model, {"c": 1.0, "D": 0.01}, 1, seed=3)
     assert list(again) == list(METHODS)
     for name, error in again.items():
         assert held["nrmse"][name][1][0] == pytest.approx(error, rel=1e-6)

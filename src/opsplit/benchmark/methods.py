@@ -3,63 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from opsplit.benchmark.baselines import BASELINES, Method, Outcome
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.physics import Physics
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.search import Composition, Pursuit, Strategy, Uniform, get_search
+from opsplit.search import SEARCHES, Composition, Pursuit, Strategy, Uniform, get_search
 from opsplit.search.result import Cost
 from opsplit.trajectories import Trajectories
 
-METHODS = ("persistence", "least-squares", "direct", "uniform", "beam", "pursuit")
 
+def methods() -> tuple[str, ...]:
+    """Every method in the order of the tables: baselines, direct prediction, searches.
 
-@dataclass(frozen=True)
-class Outcome:
-    """A forecast with what it found and cost."""
-
-    frames: Tensor
-    coefficients: dict[str, float]
-    fit_error: float | None
-    evaluations: int
-    seconds: float
-
-
-Method = Callable[[Trajectories, int, int], Outcome]
-"""`method(observed window of one trajectory, horizon, seed) -> Outcome`"""
-
-
-def persistence(physics: Physics) -> Method:
-    """Nothing changes."""
-
-    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
-        last = observed.data[0, -1]
-        return Outcome(last.expand(horizon, *last.shape), {}, None, 0, 0.0)
-
-    return run
-
-
-def least_squares(physics: Physics) -> Method:
-    """A physicist who is given the terms: regression, then the exact solver."""
-
-    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
-        began = time.perf_counter()
-        window = observed.data[0]
-        found = physics.least_squares(window, observed.dt)
-        times = torch.arange(1, horizon + 1, dtype=torch.float64) * observed.dt
-        mu = {name: torch.tensor([v], dtype=torch.float64) for name, v in found.items()}
-        frames = physics.solve(window[-1:].double(), mu, times)[0].float()
-        return Outcome(frames, found, None, 0, time.perf_counter() - began)
-
-    return run
+    The searches come in the order of the registry, the last one first: the paper's before ours.
+    """
+    return (*BASELINES, "direct", *reversed(list(SEARCHES)))
 
 
 def splitting(
@@ -113,10 +77,8 @@ def make_method(
 ) -> Method:
     """A method by its name in the tables; `settings` are those of its search."""
     check_methods([name])
-    if name == "persistence":
-        return persistence(physics)
-    if name == "least-squares":
-        return least_squares(physics)
+    if name in BASELINES:
+        return BASELINES[name](physics)
     if model is None:
         raise OpsplitError(f"The method {name!r} needs a model.")
     chosen = model.dictionary if dictionary is None else dictionary
@@ -126,5 +88,5 @@ def make_method(
 def check_methods(names: Iterable[str]) -> None:
     """Refuse names that are not in the tables."""
     for name in names:
-        if name not in METHODS:
-            raise OpsplitError(f"Unknown method {name!r}; choose from {', '.join(METHODS)}.")
+        if name not in methods():
+            raise OpsplitError(f"Unknown method {name!r}; choose from {', '.join(methods())}.")

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from opsplit.benchmark.tasks import COLUMNS, OBSERVED, TABLES, Column
 from opsplit.errors import OpsplitError
+from opsplit.physics import PHYSICS
 
 PAPER_NAMES = {"direct": "DISCO (original)", "uniform": "uniform", "beam": "beam"}
-
-
-TABLES = {
-    "Unseen ranges": ("c", "D", "alpha", "gamma"),
-    "Unseen compositions": ("A+D", "NA+D", "NA+Disp", "D+Disp", "all3", "GS", "NS"),
-}
-"""The paper's two tables and their columns."""
-
-TITLES = {
-    "A+D": "advection + diffusion",
-    "c": "c in [1, 3]",
-    "D": "D in [1, 3]",
-    "alpha": "alpha in [1, 2]",
-    "gamma": "gamma in [1, 2]",
-    "all3": "all 3",
-    "GS": "Gray-Scott",
-    "NS": "Navier-Stokes",
-}
 
 
 def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
@@ -35,13 +19,9 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
         f"Written by `{command}`. NRMSE is `||u - v|| / ||u||` over all predicted frames, channels "
         "and points of a trajectory (1 for a forecast that blows up, to infinity or tenfold), then "
         "the mean over trajectories (± standard error); lower "
-        "is better. 16 frames are observed; 34, 50, 32 and 16 frames are predicted in "
-        "advection-diffusion, the combined equation, Gray-Scott and Navier-Stokes. Our Gray-Scott "
-        "fields are a quarter of the paper's square at its spacing, our Navier-Stokes fields have "
-        "128 x 128 points instead of 256 x 256.",
+        f"is better. {OBSERVED} frames are observed. {_horizons(records)}",
     ]
-    for name, columns in TABLES.items():
-        there = [c for c in columns if any(r["column"] == c for r in records)]
+    for name, there in _tables(records).items():
         if there:
             lines += ["", f"## {name}", "", *_errors(records, there)]
     lines += _beside_beam(records)
@@ -77,23 +57,52 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _errors(records: list[dict[str, Any]], columns: list[str]) -> list[str]:
+def _tables(records: list[dict[str, Any]]) -> dict[str, list[Column]]:
+    """The paper's tables and their columns, those that were measured."""
+    measured = {(r["physics"], r["column"]) for r in records}
+    held = [
+        column
+        for physics, named in COLUMNS.items()
+        for name, column in named.items()
+        if (physics, name) in measured
+    ]
+    return {name: [c for c in held if c.table == name] for name in TABLES}
+
+
+def _horizons(records: list[dict[str, Any]]) -> str:
+    """How many frames are predicted, and how our fields differ from the paper's."""
+    words = []
+    for name in dict.fromkeys(r["physics"] for r in records):
+        physics, column = PHYSICS[name], next(iter(COLUMNS[name].values()))
+        remark = f"; {physics.remark}" if physics.remark else ""
+        words.append(f"{physics.title} ({column.horizon} frames{remark})")
+    return f"Predicted are: {', '.join(words)}."
+
+
+def _errors(records: list[dict[str, Any]], columns: list[Column]) -> list[str]:
     """One table of errors, published rows first."""
-    held = {(r["method"], r["family"], r["column"]): r for r in records}
-    published = {(r["method"], r["column"]): r["published"] for r in records if r["published"]}
-    lines = [_line(["method", "family", *(TITLES.get(c, c) for c in columns), "n"])]
+    held = {(r["method"], r["family"], r["physics"], r["column"]): r for r in records}
+    lines = [_line(["method", "family", *(c.title or c.split for c in columns), "n"])]
     lines += [_rule(len(columns) + 3)]
     for method, name in PAPER_NAMES.items():
-        values = [published.get((method, c)) for c in columns]
+        values = [
+            c.published.get(method) if any(_is_of(r, c, method) for r in records) else None
+            for c in columns
+        ]
         if any(v is not None for v in values):
             shown = [_or_blank(v, ".3f") for v in values]
             lines.append(_line([f"{name}, published", "unet, A100", *shown, ""]))
     for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
-        found = [held.get((method, family, c)) for c in columns]
+        found = [held.get((method, family, c.physics, c.split)) for c in columns]
         if any(found):
             counts = _counts([r["n"] for r in found if r])
             lines.append(_line([method, family or "", *(_error(r) for r in found), counts]))
     return lines
+
+
+def _is_of(record: dict[str, Any], column: Column, method: str) -> bool:
+    cell = (record["physics"], record["column"], record["method"])
+    return cell == (column.physics, column.split, method)
 
 
 def _beside_beam(records: list[dict[str, Any]]) -> list[str]:
@@ -142,18 +151,17 @@ def summary(records: list[dict[str, Any]]) -> str:
     """The short table of a README: the paper's columns as rows, ours beside the published."""
     shown = [("beam", "spectral"), ("pursuit", "spectral"), ("beam", "unet"), ("pursuit", "unet")]
     plain = [("persistence", None), ("least-squares", None)]
-    held = {(r["method"], r["family"], r["column"]): r for r in records}
-    names = [c for columns in TABLES.values() for c in columns]
+    held = {(r["method"], r["family"], r["physics"], r["column"]): r for r in records}
     labels = [f"{m}, {f}" for m, f in shown] + ["nothing changes", "terms given"]
     lines = [_line(["", "published beam", *labels]), _rule(len(labels) + 2)]
-    for name in names:
-        found = [held.get((m, f, name)) for m, f in (*shown, *plain)]
-        published = next(
-            (r["published"] for r in records if r["column"] == name and r["method"] == "beam"), None
-        )
+    for column in (c for columns in _tables(records).values() for c in columns):
+        cell = (column.physics, column.split)
+        found = [held.get((m, f, *cell)) for m, f in (*shown, *plain)]
+        searched = any(_is_of(r, column, "beam") for r in records)
+        published = column.published.get("beam") if searched else None
         if any(found):
             cells = ["" if r is None else f"{_number(r['nrmse'])} ({r['n']})" for r in found]
-            lines.append(_line([TITLES.get(name, name), _or_blank(published, ".3f"), *cells]))
+            lines.append(_line([column.title or column.split, _or_blank(published, ".3f"), *cells]))
     return "\n".join(lines)
 
 

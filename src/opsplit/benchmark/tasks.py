@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 from opsplit.errors import OpsplitError
-from opsplit.physics import get_physics
+from opsplit.physics import PHYSICS, Physics, get_physics
 from opsplit.trajectories import Trajectories
 
 OBSERVED = 16
@@ -27,10 +28,24 @@ class Column:
     """Windows start uniformly between these two frames."""
     published: dict[str, float]
     """NRMSE of the paper by method."""
+    title: str = ""
+    """The head of the column (not given: the split)."""
     operators: int | None = None
     """Operators of the dictionary to search over, evenly chosen (all if not told)."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the paper sets for a search, where it is not the default."""
+    pictured: tuple[dict[str, float], ...] = ({},)
+    """Coefficients of the pictured forecasts; those that are not given are drawn."""
+
+    @property
+    def table(self) -> str:
+        """The table of the paper to which the column belongs."""
+        meaning = PHYSICS[self.physics].splits[self.split]
+        return next((name for name, word in TABLES.items() if word in meaning), "Others")
+
+
+TABLES = {"Unseen ranges": "unseen range", "Unseen compositions": "unseen composition"}
+"""The paper's two tables, and the words by which a split says that it belongs to one."""
 
 
 def _columns(
@@ -38,13 +53,20 @@ def _columns(
     horizon: int,
     starts: tuple[int, int],
     published: dict[str, tuple[float, float, float]],
+    titles: dict[str, str],
     **more: Any,
 ) -> dict[str, Column]:
     """Columns of one equation; published are direct, uniform and beam."""
     methods = ("direct", "uniform", "beam")
     return {
         name: Column(
-            physics, name, horizon, starts, dict(zip(methods, values, strict=True)), **more
+            physics,
+            name,
+            horizon,
+            starts,
+            dict(zip(methods, values, strict=True)),
+            titles.get(name, ""),
+            **more,
         )
         for name, values in published.items()
     }
@@ -56,6 +78,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         34,
         (0, 50),
         {"A+D": (0.170, 0.043, 0.015), "c": (0.768, 0.113, 0.052), "D": (0.159, 0.055, 0.002)},
+        {"A+D": "advection + diffusion", "c": "c in [1, 3]", "D": "D in [1, 3]"},
     ),
     "combined": _columns(
         "combined",
@@ -69,6 +92,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
             "alpha": (0.088, 0.027, 0.016),
             "gamma": (1.007, 0.070, 0.022),
         },
+        {"all3": "all 3", "alpha": "alpha in [1, 2]", "gamma": "gamma in [1, 2]"},
         operators=96,
     ),
     "gray-scott": _columns(
@@ -76,6 +100,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         32,
         (0, 0),
         {"GS": (0.245, 0.089, 0.089)},
+        {"GS": "Gray-Scott"},
         settings={"uniform": {"trials": 200}, "beam": {"width": 8}},
     ),
     "navier-stokes": _columns(
@@ -83,14 +108,52 @@ COLUMNS: dict[str, dict[str, Column]] = {
         16,
         (0, 0),
         {"NS": (0.572, 0.209, 0.066)},
+        {"NS": "Navier-Stokes"},
+        pictured=({"nu": 1e-2}, {"nu": 1e-3}),
     ),
 }
+
+DEMONSTRATED = {"combined": "all3"}
+"""The column that a demonstration shows, where it is not the first."""
+
+
+@dataclass(frozen=True)
+class CoefficientMap:
+    """Errors over two coefficients of an equation, as the paper draws them."""
+
+    physics: str
+    column: str
+    axes: dict[str, str]
+    """The two coefficients and their labels."""
+    range: tuple[float, float]
+    """Of both."""
+    title: str
+    words: str
+    """What the picture shows."""
+
+
+MAP = CoefficientMap(
+    "advection-diffusion",
+    "A+D",
+    {"c": "advection speed c", "D": "diffusivity D"},
+    (0.01, 1.0),
+    "Errors over speed and diffusivity",
+    "Advection-diffusion with the spectral model. Its dictionary holds speeds and diffusivities up "
+    "to 1, one at a time: direct prediction is good along the axes, where only one of the two "
+    "matters.",
+)
 
 
 def columns(physics: str) -> dict[str, Column]:
     if physics not in COLUMNS:
         raise OpsplitError(f"No benchmark for {physics!r}; choose from {sorted(COLUMNS)}.")
     return COLUMNS[physics]
+
+
+def demo_column(physics: str) -> Column:
+    """The column of an equation that a demonstration shows."""
+    held = columns(physics)
+    return held[DEMONSTRATED.get(physics, next(iter(held)))]
 
 
 def test_window(
@@ -102,20 +165,67 @@ def test_window(
     on a part of what a fast one saw. Simulations that take long are kept in `cache`.
     """
     physics = get_physics(column.physics)
-    begin, last = column.starts
-    draw = torch.Generator().manual_seed(seed * 100_003 + number + 50_021)
-    start = begin + int(torch.randint(last - begin + 1, (1,), generator=draw))
     file = None
     if cache is not None and physics.per_environment:
         file = cache / f"{column.physics}-{column.split}-{seed}-{number}.npz"
     if file is not None and file.exists():
-        whole = Trajectories.load(file)
-    else:
-        # An equation whose frames cost nothing makes all of them.
-        frames = start + OBSERVED + column.horizon if physics.per_environment else None
-        whole = physics.generate(column.split, 1, seed * 100_003 + number, frames)
-        if file is not None:
-            whole.save(file)
+        return _cut(column, number, seed, Trajectories.load(file))
+    whole = _simulated(column, physics, number, seed)
+    if file is not None:
+        whole.save(file)
+    return _cut(column, number, seed, whole)
+
+
+def example(
+    column: Column, seed: int, given: Mapping[str, float] | None = None, coarse: bool = True
+) -> tuple[Trajectories, Trajectories]:
+    """An observed window of a column and what follows; `given` coefficients replace drawn ones.
+
+    A coarse example takes less time to simulate than a test window, and is less accurate.
+    """
+    physics = get_physics(column.physics)
+    whole = _simulated(column, physics.coarse() if coarse else physics, 0, seed, given)
+    return _cut(column, 0, seed, whole)
+
+
+def map_point(
+    given: Mapping[str, float], n: int, seed: int
+) -> list[tuple[Trajectories, Trajectories]]:
+    """Windows of a point of the map and what follows; every point has the same initial fields."""
+    physics, column = get_physics(MAP.physics), columns(MAP.physics)[MAP.column]
+    initial = physics.initial_fields(n, torch.Generator().manual_seed(seed), MAP.column)
+    ones = torch.ones(n, dtype=torch.float64)
+    coefficients = {name: value * ones for name, value in given.items()}
+    times = torch.arange(OBSERVED + column.horizon, dtype=torch.float64) * physics.dt
+    data = physics.solve(initial, coefficients, times).float()
+    whole = Trajectories(data, times, physics.grid, physics.channels, coefficients)
+    each = [whole[i : i + 1] for i in range(n)]
+    return [(w.windows(OBSERVED, 0), w.windows(column.horizon, OBSERVED)) for w in each]
+
+
+def _start(column: Column, number: int, seed: int) -> int:
+    begin, last = column.starts
+    draw = torch.Generator().manual_seed(seed * 100_003 + number + 50_021)
+    return begin + int(torch.randint(last - begin + 1, (1,), generator=draw))
+
+
+def _simulated(
+    column: Column,
+    physics: Physics,
+    number: int,
+    seed: int,
+    given: Mapping[str, float] | None = None,
+) -> Trajectories:
+    # An equation whose frames cost nothing makes all of them.
+    needed = _start(column, number, seed) + OBSERVED + column.horizon
+    frames = needed if physics.per_environment else None
+    return physics.generate(column.split, 1, seed * 100_003 + number, frames, given)
+
+
+def _cut(
+    column: Column, number: int, seed: int, whole: Trajectories
+) -> tuple[Trajectories, Trajectories]:
+    start = _start(column, number, seed)
     return whole.windows(OBSERVED, start), whole.windows(column.horizon, start + OBSERVED)
 
 

@@ -22,15 +22,15 @@ class Benchmark(Common):
 
     The tables are written from all that the cache holds of the bundled models.
 
-    Example: opsplit benchmark combined --method beam,pursuit --family spectral --n 16
+    Example: opsplit benchmark --method beam,pursuit --family spectral --n 16
     """
 
     names: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="physics")] = "all"
-    """The benchmarks, separated by commas (default: all)."""
+    """Equations, separated by commas (default: all; `opsplit info` lists them)."""
     physics: str | None = None
     """The same as an option."""
-    method: str = "persistence,least-squares,direct,uniform,beam,pursuit"
-    """Methods, separated by commas."""
+    method: str = "all"
+    """Methods, separated by commas: baselines such as persistence, direct, and searches."""
     family: str | None = None
     """Families, separated by commas (default: spectral,unet, or that of --model)."""
     column: str | None = None
@@ -44,7 +44,7 @@ class Benchmark(Common):
     only_measured: bool = False
     """Run nothing: write the tables from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
-    """Where measured trajectories are kept."""
+    """Folder with a table of measured trajectories per equation."""
     readme: Path | None = None
     """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
@@ -71,15 +71,16 @@ class Benchmark(Common):
 
     def run(self) -> None:
         self.check()
-        from opsplit.benchmark.methods import METHODS, check_methods
-        from opsplit.benchmark.run import Cell, cells, known_cells, measure
+        from opsplit.benchmark.methods import check_methods, methods
+        from opsplit.benchmark.run import Cell, Runner, cells, known_cells
         from opsplit.benchmark.tables import insert_summary, markdown
         from opsplit.model import bundled, load_model
         from opsplit.progress import Progress
 
         assert self.out is not None
-        methods = [word.strip() for word in self.method.split(",")]
-        check_methods(methods)
+        every, words = list(methods()), self.method
+        chosen_methods = every if words == "all" else [w.strip() for w in words.split(",")]
+        check_methods(chosen_methods)
         todo: list[Cell] = []
         for physics, chosen in self.chosen().items():
             if self.family is not None:
@@ -88,27 +89,21 @@ class Benchmark(Common):
                 families = [load_model(self.model).config.family]
             else:
                 families = bundled().get(physics, [])
-            todo += cells(physics, methods, families, self.n, self.n_unet, chosen)
+            todo += cells(physics, chosen_methods, families, self.n, self.n_unet, chosen)
+        runner = Runner(self.cache, self.seed, self.device, self.model)
         records = []
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
-                found = measure(
-                    cell, self.seed, self.cache, bar, self.model, self.device, self.only_measured
-                )
+                found = runner.record(cell, bar, self.only_measured)
                 records += [found] if found else []
         if not records:
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."
             )
         if self.model is None:
-            quiet = Progress("", enabled=False)
-            every = [
-                measure(cell, self.seed, self.cache, quiet, only_measured=True)
-                for cell in known_cells(MANY)
-            ]
-            records = [record for record in every if record]
-        order = {name: i for i, name in enumerate(METHODS)}
-        records.sort(key=lambda r: (r["family"] or "", order.get(r["method"], 9)))
+            held = [runner.record(cell, only_measured=True) for cell in known_cells(MANY)]
+            records = [record for record in held if record]
+        records.sort(key=lambda r: (r["family"] or "", every.index(r["method"])))
         write_json(self.out / "method.json", records)
         text = markdown(records, TITLE, command_line())
         write_text(self.out / "method.md", text)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from opsplit._files import origin
 from opsplit.commands.common import Common, model_files, once
+from opsplit.physics import first_physics
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Calibrate(Common):
     Example: opsplit calibrate --model runs/ad --n 64
     """
 
-    model: str = "advection-diffusion"
+    model: str = first_physics()
     """A bundled name or a model directory; calibration.json goes into --out."""
     family: Literal["spectral", "unet"] | None = None
     """Which of the bundled models."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,13 +14,10 @@ from opsplit.errors import OpsplitError
 if TYPE_CHECKING:
     from opsplit.model import Model
 
-METHODS = ("direct", "beam", "pursuit")
-VISCOSITIES = (1e-2, 1e-3)
-
 
 @dataclass(frozen=True)
 class Figures(Common):
-    """Draw errors over the coefficients of advection-diffusion, and a rollout per composition.
+    """Draw errors over two coefficients, and a forecast of every composition.
 
     Example: opsplit figures --only contour --points 8 --n 2
     """
@@ -55,40 +53,44 @@ class Figures(Common):
         return "\n".join(["Pictures:", *r["pictures"]])
 
     def contour(self) -> list[Path]:
-        """NRMSE of every method on a grid of speeds and diffusivities in [0.01, 1]."""
+        """NRMSE of every method on a grid of two coefficients."""
+        from opsplit.benchmark.compare import METHODS
+        from opsplit.benchmark.tasks import MAP
         from opsplit.model import load_model
         from opsplit.progress import Progress
         from opsplit.report.figures import contour_figure
 
         assert self.out is not None
-        model = load_model("advection-diffusion", "spectral")
-        gap = 0.99 / (self.points - 1)
-        values = [round(0.01 + gap * i, 6) for i in range(self.points)]
+        model = load_model(MAP.physics, "spectral")
+        low, high = MAP.range
+        gap = (high - low) / (self.points - 1)
+        values = [round(low + gap * i, 6) for i in range(self.points)]
+        first, second = MAP.axes
         found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
         with Progress("contour", enabled=not self.json) as bar:
-            for i, c in enumerate(values):
+            for i, x in enumerate(values):
                 for rows in found.values():
                     rows.append([])
-                for j, d in enumerate(values):
-                    bar.update((i + j / self.points) / self.points, f"c = {c:.3g}, D = {d:.3g}")
-                    point = point_errors(model, c, d, self.n, self.seed, self.device)
+                for j, y in enumerate(values):
+                    given = {first: x, second: y}
+                    words = ", ".join(f"{k} = {v:.3g}" for k, v in given.items())
+                    bar.update((i + j / self.points) / self.points, words)
+                    point = point_errors(model, given, self.n, self.seed, self.device)
                     for name, error in point.items():
                         found[name][-1].append(error)
         write_json(
             self.out / "contour.json",
-            {"c": values, "D": values, "n": self.n, "nrmse": found}
+            {first: values, second: values, "n": self.n, "nrmse": found}
             | origin(self.seed, self.device),
         )
-        contour_figure(values, values, found, self.out / "contour.png")
+        contour_figure(values, values, found, self.out / "contour.png", tuple(MAP.axes.values()))
         return [self.out / "contour.png"]
 
     def rollouts(self) -> list[Path]:
         """A forecast of every composition that a bundled model was made for."""
-        from opsplit.benchmark.tasks import COLUMNS
-        from opsplit.commands.demo import compare, example
-        from opsplit.metrics import nrmse
+        from opsplit.benchmark.compare import METHODS, compare
+        from opsplit.benchmark.tasks import COLUMNS, example
         from opsplit.model import bundled, load_model
-        from opsplit.physics import PHYSICS
         from opsplit.progress import Progress
         from opsplit.report.figures import frames_figure, line_figure
 
@@ -97,38 +99,31 @@ class Figures(Common):
         chosen = [
             column
             for physics, named in COLUMNS.items()
-            for name, column in named.items()
-            if physics in held and "composition" in PHYSICS[physics].splits[name]
+            for column in named.values()
+            if physics in held and column.table == "Unseen compositions"
         ]
+        methods = tuple(name for name in METHODS if name != "beam")
         pictures = []
         numbers: dict[str, list[dict[str, Any]]] = {}
         with Progress("rollouts", enabled=not self.json) as bar:
             for number, column in enumerate(chosen):
                 bar.update(number / len(chosen), column.split)
                 model = load_model(column.physics)
-                flows = [{"nu": nu} for nu in VISCOSITIES]
                 shown = []
-                for given in flows if column.physics == "navier-stokes" else [None]:
-                    # Thin vortex sheets need more points than are stored.
-                    observed, future = example(column, self.seed, given, fine=256)
-                    shown.append(compare(column, model, observed, future, self.device)[0])
+                for given in column.pictured:
+                    # Thin structures need the fine simulation of the benchmark.
+                    observed, future = example(column, self.seed, given, coarse=False)
+                    shown.append(
+                        compare(model, observed, future, methods, column.operators, self.device)
+                    )
                 path = self.out / f"rollout-{column.split}.png"
-                if model.config.ndim == 1:
-                    line_figure(shown[0], path)
+                if observed.grid.ndim == 1:
+                    line_figure(shown[0].rollout(), path)
                 else:
-                    frames_figure(shown, path)
+                    frames_figure([one.rollout() for one in shown], path)
                 pictures.append(path)
                 numbers[column.split] = [
-                    {
-                        "coefficients": {
-                            k: float(v[0]) for k, v in one.observed.coefficients.items()
-                        },
-                        "nrmse": {
-                            name: float(nrmse(frames[None], one.truth[None]))
-                            for name, frames in one.predictions.items()
-                        },
-                    }
-                    for one in shown
+                    {"coefficients": one.true, "nrmse": one.errors} for one in shown
                 ]
         write_json(
             self.out / "rollouts.json", {"columns": numbers} | origin(self.seed, self.device)
@@ -138,6 +133,7 @@ class Figures(Common):
 
 def write_page(folder: Path) -> None:
     """One page with every picture that is there, its numbers and the command that made it."""
+    from opsplit.benchmark.tasks import MAP
 
     def made(held: dict[str, Any]) -> str:
         return (
@@ -151,11 +147,9 @@ def write_page(folder: Path) -> None:
     if contour.exists():
         held = read_json(contour)
         lines += [
-            "## Errors over speed and diffusivity", "",
-            "Advection-diffusion with the spectral model. Its dictionary holds speeds and "
-            "diffusivities up to 1, one at a time: direct prediction is good along the axes, where "
-            f"only one of the two matters. Mean over {held['n']} trajectories per point.",
-            "", "![NRMSE over c and D by method](contour.png)", "", made(held), "",
+            f"## {MAP.title}", "",
+            f"{MAP.words} Mean over {held['n']} trajectories per point.", "",
+            f"![NRMSE over {' and '.join(MAP.axes)} by method](contour.png)", "", made(held), "",
         ]  # fmt: skip
     if rollouts.exists():
         held = read_json(rollouts)
@@ -174,36 +168,15 @@ def write_page(folder: Path) -> None:
 
 
 def point_errors(
-    model: Model, c: float, d: float, n: int, seed: int, device: str = "cpu"
+    model: Model, given: Mapping[str, float], n: int, seed: int, device: str = "cpu"
 ) -> dict[str, float]:
-    """Mean NRMSE by method over `n` trajectories with these coefficients.
+    """Mean NRMSE by method over `n` trajectories with these coefficients."""
+    from opsplit.benchmark.compare import METHODS, compare
+    from opsplit.benchmark.tasks import map_point
 
-    The first 16 frames are observed and the next 34 predicted, from the same initial fields at
-    every point of the map.
-    """
-    import torch
-
-    from opsplit.benchmark.methods import make_method
-    from opsplit.benchmark.tasks import OBSERVED, columns
-    from opsplit.metrics import nrmse
-    from opsplit.physics import AdvectionDiffusion
-    from opsplit.trajectories import Trajectories
-
-    physics = AdvectionDiffusion()
-    horizon = columns(physics.name)["A+D"].horizon
-    initial = physics.initial_fields(n, torch.Generator().manual_seed(seed), "A+D")
-    ones = torch.ones(n, dtype=torch.float64)
-    mu = {"c": c * ones, "D": d * ones}
-    times = torch.arange(OBSERVED + horizon, dtype=torch.float64) * physics.dt
-    data = physics.solve(initial, mu, times).float()
-    whole = Trajectories(data, times, physics.grid, physics.channels, mu)
-    out = {}
-    for name in METHODS:
-        method = make_method(name, physics, model, device=device)
-        errors = [
-            float(nrmse(method(one.windows(OBSERVED, 0), horizon, seed).frames[None],
-                        one.data[:, OBSERVED:]))
-            for one in (whole[i : i + 1] for i in range(n))
-        ]  # fmt: skip
-        out[name] = sum(errors) / n
-    return out
+    totals = dict.fromkeys(METHODS, 0.0)
+    for observed, future in map_point(given, n, seed):
+        found = compare(model, observed, future, METHODS, device=device)
+        for name in METHODS:
+            totals[name] += found.errors[name] / n
+    return totals

@@ -14,6 +14,7 @@ import tyro
 from opsplit._files import origin, read_json, write_json
 from opsplit.commands.common import Common, once
 from opsplit.errors import OpsplitError
+from opsplit.physics import PHYSICS, first_physics
 
 if TYPE_CHECKING:
     from opsplit.physics import Physics
@@ -26,14 +27,18 @@ NOT_STORED = {"device", "processes", "format", "verify"}
 class Generate(Common):
     """Simulate trajectories of an equation and store them.
 
-    Training sets of combined, gray-scott and navier-stokes go to OUT/PHYSICS/data/train, a file
-    per dynamics in the layout of The Well. The same command again makes what is missing.
+    The training set of an equation with a list of training dynamics goes to
+    OUT/PHYSICS/data/train, one file per dynamics in the layout of The Well. The same command again
+    makes the files that are missing.
 
-    Example: opsplit generate combined --preset cpu --out data
+    Example: opsplit generate --split train --n 64 --out data
     """
 
-    physics: Annotated[str, tyro.conf.Positional] = "advection-diffusion"
-    """The equation."""
+    physics: Annotated[
+        str,
+        tyro.conf.Positional,
+        tyro.conf.arg(help=f"The equation: {', '.join(PHYSICS)}."),
+    ] = first_physics()
     preset: str = "cpu"
     """Sizes of the paper or those that two cores can afford: paper, cpu."""
     split: str = "train"

@@ -18,7 +18,7 @@ from opsplit.errors import OpsplitError
 class Info(Common):
     """Describe the package, a physics, a model, a dictionary or a trajectory file.
 
-    Example: opsplit info advection-diffusion
+    Example: opsplit info data/trajectories.npz
     """
 
     target: Annotated[str | None, tyro.conf.Positional] = None
@@ -46,7 +46,7 @@ class Info(Common):
             "torch": torch.__version__,
             "cuda": torch.cuda.is_available(),
             "bundled models": bundled(),
-            "physics": sorted(PHYSICS),
+            "physics": list(PHYSICS),
             "operator families": sorted(FAMILIES),
             "searches": sorted(SEARCHES),
             "splitting schemes": list(SCHEMES),
@@ -64,7 +64,8 @@ class Info(Common):
             physics = get_physics(target)
             result["physics"] = {
                 "grid": physics.grid.to_json(), "frames": physics.frames, "dt": physics.dt,
-                "terms": dict(physics.terms), "splits": dict(physics.splits),
+                "terms": {k: t.text for k, t in physics.terms.items()},
+                "splits": dict(physics.splits),
             }  # fmt: skip
         if target in bundled():
             from opsplit.model import locate

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from opsplit.fourier import wavenumbers
+from opsplit.fourier import lower_modes, wavenumbers
 from opsplit.grid import Grid
+from opsplit.integrators import integrating_factor_rk4
 from opsplit.physics.base import Coefficients, Physics
+from opsplit.terms import Term
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,14 @@ class AdvectionDiffusion(Physics):
     """The paper's first benchmark: 256 points on [0, 16), 100 frames on [0, 10]."""
 
     name = "advection-diffusion"
+    title = "advection-diffusion"
     homogeneous = True
     channels = ("u",)
-    terms: ClassVar[dict[str, str]] = {"c": "-u_x", "D": "u_xx", "epsilon": "-u u_x"}
+    terms: ClassVar[dict[str, Term]] = {
+        "c": Term("-u_x", order=1, degree=1, signed=True),
+        "D": Term("u_xx", order=2, degree=1),
+        "epsilon": Term("-u u_x", order=1, degree=2, signed=True),
+    }
     splits: ClassVar[dict[str, str]] = {
         "train": "pure advection, c in [0.01, 1], or pure diffusion, D in [0.001, 1]",
         "mixed-0.5": "half advection with diffusion, the other half pure, training ranges",
@@ -108,7 +116,7 @@ class AdvectionDiffusion(Physics):
         (n,) = self.grid.shape
         (k,) = wavenumbers(self.grid, initial.dtype, initial.device)
         c, d, eps = (self._column(coefficients[x], initial) for x in ("c", "D", "epsilon"))
-        keep = (3 * torch.arange(k.numel(), device=k.device) < n).to(initial.dtype)
+        keep = lower_modes(self.grid, 2 / 3, initial.device)
         linear = torch.complex(-d * k**2, -c * k)
         nonlinear = -0.5j * k * keep * eps
 
@@ -123,20 +131,20 @@ class AdvectionDiffusion(Physics):
         gaps = moments.diff(dim=1, prepend=torch.zeros_like(moments[:, :1]))
         for gap in gaps.unbind(1):
             steps = math.ceil(float(gap.max()) / limit)
-            for _ in range(steps):
-                h = gap[:, None, None] / steps
-                half, full = (torch.exp(linear[:, None] * h * x) for x in (0.5, 1.0))
-                k1 = burgers(spectrum)
-                k2 = burgers(half * (spectrum + h / 2 * k1))
-                k3 = burgers(half * spectrum + h / 2 * k2)
-                k4 = burgers(full * spectrum + h * half * k3)
-                spectrum = full * (spectrum + h / 6 * k1) + h / 6 * (2 * half * (k2 + k3) + k4)
+            h = gap[:, None, None] / max(1, steps)
+            shares = {x: torch.exp(linear[:, None] * h * x) for x in (0.5, 1.0)}
+            spectrum = integrating_factor_rk4(partial(_grown, shares), burgers, spectrum, h, steps)
             frames.append(torch.fft.irfft(spectrum, n=n))
         return torch.stack(frames, 1)
 
     @staticmethod
     def _column(values: Tensor, like: Tensor) -> Tensor:
         return values.to(like)[:, None]
+
+
+def _grown(factors: dict[float, Tensor], spectrum: Tensor, share: float) -> Tensor:
+    """A share of a step of the linear terms."""
+    return factors[share] * spectrum
 
 
 def fractal_fields(

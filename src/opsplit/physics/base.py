@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.terms import Term
 from opsplit.trajectories import Trajectories
 
 Coefficients = Mapping[str, Tensor]
@@ -24,9 +25,13 @@ class Physics(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    """The name in running text."""
+    remark: ClassVar[str] = ""
+    """How trajectories of the preset `cpu` differ from the paper's, to follow the title."""
     channels: ClassVar[tuple[str, ...]]
-    terms: ClassVar[Mapping[str, str]]
-    """The right-hand-side term of every coefficient, as it is printed: `{"D": "u_xx"}`."""
+    terms: ClassVar[Mapping[str, Term]]
+    """The right-hand-side term of every coefficient: `{"D": Term("u_xx", order=2, degree=1)}`."""
     splits: ClassVar[Mapping[str, str]]
     """Name and meaning of every coefficient sampler."""
     homogeneous: ClassVar[bool] = False
@@ -43,6 +48,10 @@ class Physics(ABC):
     """Time between frames."""
     per_environment: int = 0
     """Trajectories of every training dynamics (0: coefficients without a list, drawn anew)."""
+
+    def coarse(self) -> Self:
+        """The same equation with a cheaper, less accurate simulation, for demonstrations."""
+        return self
 
     def environments(self) -> dict[str, Tensor]:
         """Coefficients of every training dynamics, for physics that have a list of them."""
@@ -114,11 +123,25 @@ class Physics(ABC):
         initial = self.initial_fields(n * fields, generator, "dictionary")
         return self._trajectories(initial, coefficients, self.frames)
 
-    def generate(self, split: str, n: int, seed: int, frames: int | None = None) -> Trajectories:
-        """Simulate `n` whole trajectories of a split."""
+    def generate(
+        self,
+        split: str,
+        n: int,
+        seed: int,
+        frames: int | None = None,
+        given: Mapping[str, float] | None = None,
+    ) -> Trajectories:
+        """Simulate `n` whole trajectories of a split; `given` coefficients replace drawn ones."""
         self.check_split(split)
         generator = torch.Generator().manual_seed(seed)
         coefficients = self.sample_coefficients(split, n, generator)
+        for name, value in (given or {}).items():
+            if name not in coefficients:
+                raise OpsplitError(
+                    f"{self.name} has no coefficient {name!r} in the split {split!r}; choose from "
+                    f"{', '.join(coefficients)}."
+                )
+            coefficients[name] = torch.full((n,), value, dtype=torch.float64)
         initial = self.initial_fields(n, generator, split)
         return self._trajectories(initial, coefficients, frames or self.frames)
 

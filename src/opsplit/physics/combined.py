@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -17,7 +18,9 @@ from torch import Tensor
 
 from opsplit.fourier import wavenumbers
 from opsplit.grid import Grid
+from opsplit.integrators import integrating_factor_rk4
 from opsplit.physics.base import Coefficients, Physics
+from opsplit.terms import Term
 
 VALUES = 128
 """Training values of every coefficient."""
@@ -34,8 +37,13 @@ class Combined(Physics):
     """
 
     name = "combined"
+    title = "the combined equation"
     channels = ("u",)
-    terms: ClassVar[dict[str, str]] = {"alpha": "-(u^2)_x", "beta": "u_xx", "gamma": "-u_xxx"}
+    terms: ClassVar[dict[str, Term]] = {
+        "alpha": Term("-(u^2)_x", order=1, degree=2, signed=True),
+        "beta": Term("u_xx", order=2, degree=1),
+        "gamma": Term("-u_xxx", order=3, degree=1, signed=True),
+    }
     splits: ClassVar[dict[str, str]] = {
         "train": "one mechanism: alpha in [0, 1], beta in [0, 0.4] or gamma in [0, 1]",
         "NA+D": "unseen composition: nonlinear advection and diffusion",
@@ -170,8 +178,8 @@ class Combined(Physics):
         symbol, spacing = self._symbol(coefficients, u), self.grid.spacing[0]
         linear = bool((symbol.abs() > 0).any())
 
-        def carry(v: Tensor, factor: Tensor) -> Tensor:
-            return torch.fft.irfft(torch.fft.rfft(v) * factor, n=n) if linear else v
+        def carry(factors: dict[float, Tensor], v: Tensor, share: float) -> Tensor:
+            return torch.fft.irfft(torch.fft.rfft(v) * factors[share], n=n) if linear else v
 
         def rate(v: Tensor) -> Tensor:
             return -alpha * godunov_difference(v, spacing)
@@ -183,15 +191,9 @@ class Combined(Physics):
             fastest = float((2 * alpha * u.abs()).amax((1, 2)).mul(gap).amax())
             steps = max(1, math.ceil(fastest / (COURANT * spacing)))
             h = (gap / steps)[:, None, None]
-            half = torch.exp(symbol * (h / 2))
-            full = half * half
-            for _ in range(steps if float(gap.max()) > 0 else 0):
-                k1 = rate(u)
-                base = carry(u, half)
-                k2 = rate(base + h / 2 * carry(k1, half))
-                k3 = rate(base + h / 2 * k2)
-                k4 = rate(carry(u, full) + h * carry(k3, half))
-                u = carry(u + h / 6 * k1, full) + h / 6 * (2 * carry(k2 + k3, half) + k4)
+            if float(gap.max()) > 0:
+                shares = {x: torch.exp(symbol * (h * x)) for x in (0.5, 1.0)}
+                u = integrating_factor_rk4(partial(carry, shares), rate, u, h, steps)
             frames.append(u)
             now = moment
         return torch.stack(frames, 1)

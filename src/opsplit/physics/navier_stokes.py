@@ -10,19 +10,25 @@ Training sees Euler's equations (nu = 0) and the heat equation (advection = 0) a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.fourier import wavenumbers
+from opsplit.fourier import (
+    fit_modes,
+    inverse_laplacian,
+    lower_modes,
+    squared_wavenumber,
+    wavenumbers,
+)
 from opsplit.grid import Grid
+from opsplit.integrators import Rate, integrating_factor_rk4
 from opsplit.physics.base import Coefficients, Physics
+from opsplit.terms import Term
 
-Rate = Callable[[Tensor], Tensor]
 VISCOSITIES = tuple(float(x) for x in torch.logspace(-4, -2, 16, dtype=torch.float64))
 COURANT = {"rk4": 0.7, "midpoint": 0.4}
 """Largest share of a cell that the flow may cross in one step. That of RK4 costs less than 1e-5 in
@@ -43,8 +49,14 @@ class NavierStokes(Physics):
     """
 
     name = "navier-stokes"
+    title = "Navier-Stokes"
+    remark = "128 x 128 points instead of 256 x 256"
     channels = ("w",)
-    terms: ClassVar[dict[str, str]] = {"nu": "lap w", "advection": "-v . grad w"}
+    terms: ClassVar[dict[str, Term]] = {
+        "nu": Term("lap w", order=2, degree=1),
+        # The velocity is an inverse derivative of the vorticity.
+        "advection": Term("-v . grad w", order=0, degree=2, signed=True),
+    }
     splits: ClassVar[dict[str, str]] = {
         "train": "Euler (advection alone) or heat with one of 16 viscosities, 1e-4 to 1e-2",
         "NS": "unseen composition: both, all viscosities",
@@ -72,6 +84,10 @@ class NavierStokes(Physics):
     def __post_init__(self) -> None:
         if self.scheme not in COURANT:
             raise OpsplitError(f"Unknown scheme {self.scheme!r}; choose from {sorted(COURANT)}.")
+
+    def coarse(self) -> Self:
+        """Simulated on the stored points, not on finer ones."""
+        return replace(self, fine=self.grid.shape[0])
 
     def environments(self) -> dict[str, Tensor]:
         """Euler's equations, then heat with every viscosity."""
@@ -129,19 +145,18 @@ class NavierStokes(Physics):
             coefficients[name].to(initial)[:, None, None, None] for name in ("nu", "advection")
         )
         flows = bool((advection != 0).any())
-        points, implicit = self.grid.shape[0], self.scheme == "midpoint"
+        points = self.grid.shape[0]
         if flows:
-            points = 3 * self.fine // 2 if implicit else self.fine
+            points = 3 * self.fine // 2 if self.scheme == "midpoint" else self.fine
         grid = Grid((points, points), self.grid.extent)
         kx, ky = wavenumbers(grid, initial.dtype, initial.device)
-        square = kx**2 + ky**2
-        inverse = torch.where(square > 0, 1 / square.clamp_min(1e-30), torch.zeros_like(square))
-        limit = 2 / 3 * math.pi / grid.spacing[0]
-        keep = ((kx.abs() < limit) & (ky.abs() < limit)).to(initial.dtype)
-        spectrum = resample(torch.fft.rfft2(initial), self.grid.shape, grid.shape)
+        square = squared_wavenumber(grid, initial.dtype, initial.device)
+        inverse = inverse_laplacian(grid, initial.dtype, initial.device)
+        keep = lower_modes(grid, 2 / 3, initial.device)
+        spectrum = fit_modes(torch.fft.rfft2(initial), self.grid.shape, grid.shape)
 
         def velocity(w: Tensor) -> tuple[Tensor, Tensor]:
-            psi = w * inverse
+            psi = -inverse * w
             return tuple(torch.fft.irfft2(x, s=grid.shape) for x in (-1j * ky * psi, 1j * kx * psi))
 
         def rate(w: Tensor) -> Tensor:
@@ -161,17 +176,23 @@ class NavierStokes(Physics):
                 steps = max(1, math.ceil(float(fastest) / cell))
             h = (gap / steps)[:, None, None, None]
             decay = nu * square * h
-            for _ in range(steps if float(gap.max()) > 0 else 0):
-                if not flows:
-                    spectrum = torch.exp(-decay) * spectrum
-                elif implicit:
-                    spectrum = midpoint_step(rate, spectrum, h, decay)
-                else:
-                    spectrum = rk4_step(rate, spectrum, h, decay)
-            kept = resample(spectrum, grid.shape, self.grid.shape)
+            if not flows:
+                spectrum = torch.exp(-decay) * spectrum
+            elif float(gap.max()) > 0:
+                spectrum = self._advance(rate, spectrum, h, decay, steps)
+            kept = fit_modes(spectrum, grid.shape, self.grid.shape)
             frames.append(torch.fft.irfft2(kept, s=self.grid.shape))
             now = moment
         return torch.stack(frames, 1)
+
+    def _advance(self, rate: Rate, w: Tensor, h: Tensor, decay: Tensor, steps: int) -> Tensor:
+        """`steps` steps of `w' = rate(w) - decay / h w`."""
+        if self.scheme == "midpoint":
+            for _ in range(steps):
+                w = midpoint_step(rate, w, h, decay)
+            return w
+        shares = {x: torch.exp(-decay * x) for x in (0.5, 1.0)}
+        return integrating_factor_rk4(lambda v, x: shares[x] * v, rate, w, h, steps)
 
     def retrace(
         self, frames: Tensor, coefficients: Coefficients, dt: float
@@ -189,7 +210,7 @@ class NavierStokes(Physics):
         simulated = enough._one_frame_on(frames, coefficients, dt)
 
         def low(u: Tensor, size: int) -> Tensor:
-            kept = resample(torch.fft.rfft2(u), self.grid.shape, (size, size))
+            kept = fit_modes(torch.fft.rfft2(u), self.grid.shape, (size, size))
             return torch.fft.irfft2(kept, s=(size, size))
 
         old = frames[:-1]
@@ -200,9 +221,9 @@ class NavierStokes(Physics):
 
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         kx, ky = wavenumbers(self.grid, u.dtype, u.device)
-        k2 = kx**2 + ky**2
+        k2 = squared_wavenumber(self.grid, u.dtype, u.device)
         spectrum, space = torch.fft.rfft2(u), u.shape[-2:]
-        psi = torch.where(k2 > 0, spectrum / k2.clamp_min(1e-30), torch.zeros_like(spectrum))
+        psi = -inverse_laplacian(self.grid, u.dtype, u.device) * spectrum
         along, across = (torch.fft.irfft2(1j * k * psi, s=space) for k in (kx, ky))
         slopes = [torch.fft.irfft2(1j * k * spectrum, s=space) for k in (kx, ky)]
         return {
@@ -211,19 +232,10 @@ class NavierStokes(Physics):
         }
 
 
-def rk4_step(rate: Rate, w: Tensor, h: Tensor, decay: Tensor) -> Tensor:
-    """A step of `w' = rate(w) - decay / h w`, its linear part exact."""
-    half = torch.exp(-decay / 2)
-    full = half * half
-    k1 = rate(w)
-    k2 = rate(half * (w + h / 2 * k1))
-    k3 = rate(half * w + h / 2 * k2)
-    k4 = rate(full * w + h * half * k3)
-    return full * (w + h / 6 * k1) + h / 6 * (2 * half * (k2 + k3) + k4)
-
-
 def midpoint_step(rate: Rate, w: Tensor, h: Tensor, decay: Tensor) -> Tensor:
-    """A step of the same equation to `w1 = w + h f((w + w1) / 2)` by fixed-point iteration.
+    """A step of `w' = f(w)` to `w1 = w + h f((w + w1) / 2)` by fixed-point iteration.
+
+    Here `f(w) = rate(w) - decay / h w`.
 
     The linear part is solved for in every iteration, so that viscosity does not limit the step.
     """
@@ -237,14 +249,3 @@ def midpoint_step(rate: Rate, w: Tensor, h: Tensor, decay: Tensor) -> Tensor:
     raise OpsplitError(
         f"The midpoint rule did not converge in {ITERATIONS} iterations; use the scheme rk4."
     )
-
-
-def resample(spectrum: Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> Tensor:
-    """The same field on another grid: modes that both can hold, without the last of either."""
-    if tuple(old) == tuple(new):
-        return spectrum
-    n = min(old[0], new[0]) // 2
-    out = spectrum.new_zeros(*spectrum.shape[:-2], new[0], new[1] // 2 + 1)
-    out[..., :n, :n] = spectrum[..., :n, :n]
-    out[..., 1 - n :, :n] = spectrum[..., 1 - n :, :n]
-    return out * (math.prod(new) / math.prod(old))

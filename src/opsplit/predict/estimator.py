@@ -173,9 +173,11 @@ class OperatorSplitter:
         sure = known is not None and known.strategy == result.strategy
         sure = sure and "unexplained" not in self.status_
         self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
-        physics = PHYSICS.get(config.physics)
+        known_terms = PHYSICS[config.physics].terms if config.physics in PHYSICS else {}
         self.equation_ = equation(
-            self.coefficients_, physics.terms if physics else {}, self.coefficient_intervals_
+            self.coefficients_,
+            {name: term.text for name, term in known_terms.items()},
+            self.coefficient_intervals_,
         )
         self.understood_ = observed.understood
         self.observed_ = observed

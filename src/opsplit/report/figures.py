@@ -229,7 +229,11 @@ def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> No
 
 
 def contour_figure(
-    c: Sequence[float], d: Sequence[float], values: dict[str, list[list[float]]], path: Path
+    x: Sequence[float],
+    y: Sequence[float],
+    values: dict[str, list[list[float]]],
+    path: Path,
+    labels: Sequence[str],
 ) -> None:
     """NRMSE over the two coefficients, one map per method, all in the same colours."""
     from matplotlib.colors import LogNorm
@@ -243,10 +247,10 @@ def contour_figure(
     figure = _figure(4 * len(tables) + 0.8, 3.8)
     axes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
     for cell, (name, table) in zip(axes, tables.items(), strict=True):
-        image = cell.contourf(c, d, table.T, levels, norm=LogNorm(levels[0], levels[-1]))
+        image = cell.contourf(x, y, table.T, levels, norm=LogNorm(levels[0], levels[-1]))
         cell.set_title(f"{name}: mean {table.mean():.3g}")
-        cell.set_xlabel("advection speed c")
-    axes[0].set_ylabel("diffusivity D")
+        cell.set_xlabel(labels[0])
+    axes[0].set_ylabel(labels[1])
     figure.colorbar(image, ax=list(axes), label="NRMSE", ticks=LogLocator(), format="%.0e")
     _save(figure, path)
 

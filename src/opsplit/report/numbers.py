@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from opsplit._files import write_text
+from opsplit.metrics import nrmse
 from opsplit.predict.rollout import Forecast
 
 
@@ -35,15 +37,15 @@ def write_numbers(
             band = np.asarray(upper[i], dtype=np.float64) - frame
             row += band.reshape(len(channels), -1).mean(1).tolist()
         if known is not None:
-            row.append(_nrmse(frame, known[i]) if i < len(known) else np.nan)
+            row.append(_error(frame[None], known[[i]]) if i < len(known) else np.nan)
         rows.writerow([f"{v:.8g}" for v in [time, *row]])
     write_text(path, stream.getvalue())
     if known is None:
         return None
     there = np.isfinite(known.reshape(len(known), -1)).all(1)
-    return _nrmse(frames[: len(known)][there], known[there]) if there.any() else None
+    return _error(frames[: len(known)][there], known[there]) if there.any() else None
 
 
-def _nrmse(found: np.ndarray, true: np.ndarray) -> float:
-    """The norm of the error over that of the truth, as in `report.metrics`."""
-    return float(np.linalg.norm(found - true)) / max(float(np.linalg.norm(true)), 1e-30)
+def _error(found: np.ndarray, true: np.ndarray) -> float:
+    """NRMSE of frames `(time, channel, *space)`."""
+    return float(nrmse(torch.from_numpy(found)[None], torch.from_numpy(true)[None]))

@@ -34,7 +34,8 @@ class Objective:
             `(window, time, channel, *space)`.
         grid: their space.
         dt: time between frames, one number or one per pair of neighbours. Pairs that are much
-            further apart than usual are gaps, and not scored.
+            further apart than usual are gaps, and not scored. An infinite step ends a trajectory:
+            the next frame begins another one of the same dynamics.
         scheme: how operators are composed.
         refinement: substeps per frame.
         memory_mb: candidates are scored in chunks that stay below this.
@@ -66,8 +67,10 @@ class Objective:
                 f"{windows.shape[1]} frames have {windows.shape[1] - 1} steps between them, "
                 f"got {len(between)}."
             )
-        self.between = between.expand(windows.shape[1] - 1)
-        self.dt = float(self.between.median())
+        between = between.expand(windows.shape[1] - 1)
+        self.breaks = between.isinf()
+        self.dt = float(between[~self.breaks].median())
+        self.between = torch.where(self.breaks, 2 * GAP * self.dt, between)
         self.scored = (self.between <= GAP * self.dt).nonzero()[:, 0].to(windows.device)
         steps = self.between[self.scored.cpu()]
         # Times read from a file are rounded; equal steps share their calls.
@@ -189,7 +192,11 @@ class Objective:
         """The rollout itself at the ends of the transitions `(n, transitions, channel, *space)`."""
         u = self.windows[home, :1]
         frames = []
-        for span in self.between.tolist():
+        for i, span in enumerate(self.between.tolist()):
+            if self.breaks[i]:
+                u = self.windows[home, i + 1 : i + 2]
+                frames.append(u)
+                continue
             steps = 1 if span <= GAP * self.dt else math.ceil(span / self.dt - 1e-6)
             for _ in range(steps):
                 u = self.step(sets, u, strengths, duration=span / steps)

@@ -1,0 +1,156 @@
+"""One judgement of a fit: how much of the change it explains, and whether it can forecast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opsplit.dictionary import PreparedDictionary
+from opsplit.predict.rollout import one_step, rollout
+from opsplit.predict.window import Window, runs
+from opsplit.search import Composition
+from opsplit.search.objective import GAP
+from opsplit.splitting import Scheme
+
+EXPLAINED = 0.25
+UNEXPLAINED = 0.65
+STILL = 1e-4
+"""A change smaller than this share of the field is not resolved, and not held against a fit."""
+
+
+class Level(StrEnum):
+    """How far a composition explains what was observed."""
+
+    EXPLAINED = "explained"
+    PARTLY = "partly"
+    UNEXPLAINED = "unexplained"
+
+
+class Basis(StrEnum):
+    """The frames that the skill was measured on."""
+
+    WINDOW = "window"
+    FUTURE = "future"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of one fit."""
+
+    level: Level
+    unexplained: float
+    """Norm of what one step leaves over the norm of the change of that step, over the window."""
+    skill: float | None
+    """One minus the error over the error of persistence (the first frame, repeated): 1 is perfect,
+    0 no better than that nothing changes. None where nothing changes, or nothing stays finite."""
+    basis: Basis = Basis.WINDOW
+    """`window`: the run from the first observed frame over all others; `future`: the forecast,
+    against the frames that followed."""
+
+    @property
+    def text(self) -> str:
+        """One sentence with both numbers, and what it means for the forecast."""
+        words = {
+            Level.EXPLAINED: "Explained",
+            Level.PARTLY: "Partly explained",
+            Level.UNEXPLAINED: "Unexplained",
+        }[self.level]
+        said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change"
+        if self.skill is not None:
+            where = "the observed frames" if self.basis is Basis.WINDOW else "the frames after them"
+            said += f", skill against persistence on {where} {self.skill:.2g}"
+        advice = {
+            Level.EXPLAINED: ".",
+            Level.PARTLY: "; trust the forecast for a short time only.",
+            Level.UNEXPLAINED: "; do not trust the forecast.",
+        }[self.level]
+        return said + advice
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def trusted(self) -> bool:
+        return self.level is not Level.UNEXPLAINED
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "level": self.level.value,
+            "unexplained": self.unexplained if math.isfinite(self.unexplained) else None,
+            "skill": self.skill,
+            "basis": self.basis.value,
+            "text": self.text,
+        }
+
+    def on_future(self, forecast: Tensor, truth: Tensor, last: Tensor) -> Verdict:
+        """The verdict once the frames are known that followed; NaN frames are missing.
+
+        Arguments:
+            forecast: `(time, channel, *space)`.
+            truth: the first frames of the same, as many as are known.
+            last: the last observed frame.
+        """
+        there = truth.flatten(1).isfinite().all(1)
+        if not bool(there.any()):
+            return self
+        found, true = forecast[: len(truth)][there], truth[there]
+        scored = skill((found - true).norm(), (last - true).norm(), true.norm())
+        return replace(
+            self, level=judge(self.unexplained, scored), skill=scored, basis=Basis.FUTURE
+        )
+
+
+def judge(unexplained: float, skill: float | None) -> Level:
+    """The level that two numbers amount to."""
+    if not unexplained <= UNEXPLAINED:
+        return Level.UNEXPLAINED
+    if unexplained <= EXPLAINED and (skill is None or skill > 0.5):
+        return Level.EXPLAINED
+    return Level.PARTLY
+
+
+def skill(error: Tensor, still: Tensor, size: Tensor) -> float | None:
+    """One minus the error over that of persistence, None where it has no meaning."""
+    if float(still) <= STILL * float(size) or not math.isfinite(float(error)):
+        return None
+    return 1 - float(error) / float(still)
+
+
+def measure(
+    operators: PreparedDictionary,
+    composition: Composition,
+    window: Window,
+    dt: float,
+    scheme: Scheme,
+    refinement: int,
+) -> Verdict:
+    """The verdict on a composition, from the window it was fitted to."""
+    left, change, size = [], [], []
+    missed, still, seen = [], [], []
+    for frames, moments in zip(window.frames, window.moments, strict=True):
+        for run in runs(moments, GAP * dt):
+            states, targets = frames[run][:-1], frames[run][1:]
+            found = one_step(
+                operators, composition, states, moments[run].diff().tolist(), scheme, refinement
+            )
+            left.append((found - targets).norm())
+            change.append((states - targets).norm())
+            size.append(targets.norm())
+        ahead = (moments[1:] - moments[0]).tolist()
+        free = rollout(operators, composition, frames[0], ahead, dt, scheme, refinement).frames
+        missed.append((free - frames[1:]).norm())
+        still.append((frames[:1] - frames[1:]).norm())
+        seen.append(frames[1:].norm())
+
+    def total(parts: list[Tensor]) -> Tensor:
+        return torch.stack(parts).norm()
+
+    unexplained = float(total(left)) / max(float(total(change)), STILL * float(total(size)), 1e-30)
+    unexplained = unexplained if math.isfinite(unexplained) else math.inf
+    scored = skill(total(missed), total(still), total(seen))
+    return Verdict(judge(unexplained, scored), unexplained, scored)

@@ -156,7 +156,7 @@ def _notes(config: ModelConfig, recording: Recording, size: float | None) -> lis
             f"The channels {', '.join(held)} enter the model in its own order, "
             f"{', '.join(known)}; the forecast has yours."
         )
-    elif held != known:
+    elif held != known and held != unnamed(len(held)):
         found[Code.CHANNEL_NAMES] = (
             f"The channels {', '.join(held)} are taken for the model's {', '.join(known)}, "
             "in this order."
@@ -219,7 +219,19 @@ def resampled(given: Grid, used: Grid) -> Issue:
 
 def read_config(folder: Path) -> ModelConfig:
     """The configuration of a model directory, without its weights."""
-    return ModelConfig.from_dict(read_json(inside(folder, "config.json"), finite=True))
+    file = inside(folder, "config.json")
+    raw = read_json(file, finite=True)
+    try:
+        config = ModelConfig.from_dict(raw)
+        Grid.from_dict(config.grid)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as reason:
+        raise OpsplitError(f"{file} does not describe a model: {reason}") from None
+    return config
+
+
+def unnamed(count: int) -> tuple[str, ...]:
+    """What channels are called that nobody named."""
+    return ("u",) if count == 1 else tuple(f"u{i}" for i in range(count))
 
 
 def ratio(value: float, usual: float) -> str:

@@ -43,6 +43,14 @@ def observe(given: Any, config: ModelConfig, flags: Flags | None = None) -> Reco
     return _completed(found, config)
 
 
+def open_as(given: Any, flags: Flags | None = None) -> Recording:
+    """The data as they are, for no model in particular."""
+    said = flags or Flags()
+    if isinstance(given, Recording):
+        return _told(given, said)
+    return _told(read(given), said) if isinstance(given, Trajectories) else _read(given, said)
+
+
 def is_path(given: Any) -> bool:
     """Whether it names a file, a folder, or several files."""
     several = given if isinstance(given, list | tuple) else [given]

@@ -17,8 +17,18 @@ from opsplit.search import Composition
 from opsplit.search.objective import GAP
 from opsplit.splitting import Scheme
 
-EXPLAINED = 0.25
-UNEXPLAINED = 0.65
+SHARE = 0.25
+"""A step that leaves no more than this share of its change is explained."""
+GOOD, POOR = 0.8, 0.45
+"""Skill from which on a composition can forecast, and below which it cannot.
+
+Measured with the bundled models on systems that no table uses (seeds from 900 on). Clean data: a
+share of at most 0.09 and a skill of at least 0.97. With 5 % white noise the share is 0.18 to 0.96,
+because the noise that is left changes from frame to frame, and the skill 0.63 to 0.97. Data that
+no composition explains (frames of noise, standing waves of a second-order equation, random
+oscillations, a rotating picture, frames in a random order): a share of at least 0.97 and a skill of
+at most 0.3.
+"""
 STILL = 1e-4
 """A change smaller than this share of the field is not resolved, and not held against a fit."""
 
@@ -47,7 +57,8 @@ class Verdict:
     """Norm of what one step leaves over the norm of the change of that step, over the window."""
     skill: float | None
     """One minus the error over the error of persistence (the first frame, repeated): 1 is perfect,
-    0 no better than that nothing changes. None where nothing changes, or nothing stays finite."""
+    0 no better than that nothing changes, minus infinity a run that is not finite. None where
+    nothing changes."""
     basis: Basis = Basis.WINDOW
     """`window`: the run from the first observed frame over all others; `future`: the forecast,
     against the frames that followed."""
@@ -82,7 +93,7 @@ class Verdict:
         return {
             "level": self.level.value,
             "unexplained": self.unexplained if math.isfinite(self.unexplained) else None,
-            "skill": self.skill,
+            "skill": self.skill if self.skill is None or math.isfinite(self.skill) else None,
             "basis": self.basis.value,
             "text": self.text,
         }
@@ -106,19 +117,20 @@ class Verdict:
 
 
 def judge(unexplained: float, skill: float | None) -> Level:
-    """The level that two numbers amount to."""
-    if not unexplained <= UNEXPLAINED:
-        return Level.UNEXPLAINED
-    if unexplained <= EXPLAINED and (skill is None or skill > 0.5):
+    """The level that two numbers amount to; both must be good, or both bad, to be sure."""
+    if unexplained <= SHARE and (skill is None or skill >= GOOD):
         return Level.EXPLAINED
-    return Level.PARTLY
+    if unexplained <= SHARE or (skill is not None and skill >= POOR):
+        return Level.PARTLY
+    return Level.UNEXPLAINED
 
 
 def skill(error: Tensor, still: Tensor, size: Tensor) -> float | None:
-    """One minus the error over that of persistence, None where it has no meaning."""
-    if float(still) <= STILL * float(size) or not math.isfinite(float(error)):
+    """One minus the error over that of persistence, None where nothing changes."""
+    if float(still) <= STILL * float(size):
         return None
-    return 1 - float(error) / float(still)
+    found = 1 - float(error) / float(still)
+    return found if math.isfinite(found) else -math.inf
 
 
 def measure(

@@ -59,10 +59,17 @@ def is_path(given: Any) -> bool:
 
 def _opened(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     """A file or named data; where the lengths allow it, with the model's number of space axes."""
-    found = _read(given, flags)
-    if found.grid.ndim != config.ndim and flags.ndim is None and flags.axes is None:
+    told = replace(flags, ndim=config.ndim)
+    free = flags.ndim is None and flags.axes is None
+    try:
+        found = _read(given, flags)
+    except OpsplitError:
+        if not free:
+            raise
+        return _read(given, told)
+    if free and found.grid.ndim != config.ndim:
         with suppress(OpsplitError):
-            return _read(given, replace(flags, ndim=config.ndim))
+            return _read(given, told)
     return found
 
 

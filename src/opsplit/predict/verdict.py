@@ -19,6 +19,8 @@ from opsplit.splitting import Scheme
 
 SHARE = 0.25
 """A step that leaves no more than this share of its change is explained."""
+LARGE = 0.65
+"""A step that leaves more than this share explains too little by itself."""
 GOOD, POOR = 0.8, 0.45
 """Skill from which on a composition can forecast, and below which it cannot.
 
@@ -117,10 +119,15 @@ class Verdict:
 
 
 def judge(unexplained: float, skill: float | None) -> Level:
-    """The level that two numbers amount to; both must be good, or both bad, to be sure."""
+    """The level that the two numbers amount to.
+
+    Explained: a share of at most 0.25 and a skill of at least 0.8. Unexplained: a share above 0.65
+    and a skill below 0.45, or a share above 0.25 and a negative skill. Partly: in between.
+    """
     if unexplained <= SHARE and (skill is None or skill >= GOOD):
         return Level.EXPLAINED
-    if unexplained <= SHARE or (skill is not None and skill >= POOR):
+    enough = POOR if unexplained > LARGE else 0.0
+    if unexplained <= SHARE or (skill is not None and skill >= enough):
         return Level.PARTLY
     return Level.UNEXPLAINED
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
@@ -107,8 +108,12 @@ def describe(
     seen = survey(recording)
     models = []
     for name, config in bundled_configs().items():
-        issues = compatibility(config, observe(data, config, flags), _size(seen))
-        models.append(Fits(name, tuple(issues)))
+        try:
+            reading = observe(data, config, flags)
+        except OpsplitError:
+            # The model cannot even read them; why it does not fit the data as they are says more.
+            reading = recording
+        models.append(Fits(name, tuple(compatibility(config, reading, _size(seen)))))
     return Description(recording, seen, tuple(models))
 
 

@@ -84,9 +84,10 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     """An array in memory, whose axes have a fixed order."""
     names = flags.names
     stated = flags.boundary
+    silent = flags.dt is None and flags.times is None
     made = Trajectories.from_numpy(
         _stacked(given, config.ndim),
-        dt=flags.dt,
+        dt=1.0 if silent else flags.dt,
         times=flags.times,
         extent=flags.extent,
         ndim=config.ndim,
@@ -98,8 +99,8 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     if names is None and made.data.shape[2] == len(config.channels):
         # Nobody named the channels: they are the model's, in its order.
         known = replace(known, channels=tuple(config.channels))
-    guessed = {"extent": ""} if flags.extent is None else {}
-    guessed |= {"boundary": ""} if stated is None else {}
+    unsaid = {"dt": silent, "extent": flags.extent is None, "boundary": stated is None}
+    guessed = {what: f"Nothing says the {what}." for what, missing in unsaid.items() if missing}
     facts = (f"Read as {made.understood}.",)
     return replace(known, source="array", format="array", facts=facts, guessed=guessed)
 

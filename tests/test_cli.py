@@ -153,9 +153,9 @@ def test_files_say_what_flags_do_not(
         return {k: found[k] for k in ("coefficients", "fit_error")}
 
     plain = identify("frames.npy", "--dt 0.101")
-    wide = identify("frames.npy", "--dt 0.101 --extent 24")
+    wide = identify("frames.npy", "--dt 0.101 --extent 12")
     assert wide != plain
-    np.savez(tmp_path / "wide.npz", u=u, dt=0.101, extent=24.0, note=np.zeros(3))
+    np.savez(tmp_path / "wide.npz", u=u, dt=0.101, extent=12.0, note=np.zeros(3))
     assert identify("wide.npz") == wide
     np.savez(tmp_path / "single.npz", anything=u)
     assert identify("single.npz", "--dt 0.101") == plain
@@ -171,7 +171,7 @@ def test_files_say_what_flags_do_not(
     alone = identify("first.npy", f"--dt {10 / 99}")
     assert whole["coefficients"] == alone["coefficients"]
     assert whole["fit_error"] == pytest.approx(alone["fit_error"], rel=1e-4)
-    uniform = "--dt 0.101 --strategy uniform --trials 3"
+    uniform = "--dt 0.101 --strategy uniform --trials 40"
     assert identify("frames.npy", uniform) == identify("frames.npy", uniform)
 
 

@@ -35,14 +35,14 @@ class Extract(Common):
         from opsplit.model import load_model, locate
 
         def work() -> dict[str, Any]:
+            from opsplit.io import load_trajectories
             from opsplit.physics import get_physics
             from opsplit.pretrain.extract import extract
-            from opsplit.trajectories import Trajectories
 
             assert self.out is not None
             model = load_model(self.model, self.family)
             if self.data is not None:
-                examples = Trajectories.load(self.data)[: self.n]
+                examples = load_trajectories(self.data)[: self.n]
             else:
                 physics = get_physics(model.config.physics)
                 physics.check_split(self.split)

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import opsplit
-from opsplit.commands.check import Check, Finding
 from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.check import Finding
 from opsplit.trajectories import Trajectories
 
 Cli = Callable[[str], str]
@@ -71,8 +71,7 @@ def test_a_wrong_coefficient_is_a_fault(
 def run(u: np.ndarray, path: Path, **more: Any) -> dict[str, Finding]:
     """Findings on an array without coefficients, which needs no fits."""
     np.savez(path / "a.npz", u=u, **more)
-    recording = opsplit.read(path / "a.npz")
-    return {f.check: f for f in Check(files=(path / "a.npz",)).findings(recording)}
+    return {f.check: f for f in opsplit.check(path / "a.npz")}
 
 
 @pytest.fixture
@@ -127,10 +126,10 @@ def test_ends(tmp_path: Path) -> None:
     guessed = run(ramp, tmp_path, dt=0.1)["boundary of x"]
     assert guessed.verdict == "warning" and "not periodic" in guessed.words
     recording = opsplit.read(ramp, dt=0.1, boundary="periodic")
-    told = {f.check: f for f in Check().findings(recording)}["boundary of x"]
+    told = {f.check: f for f in opsplit.check(recording)}["boundary of x"]
     assert told.verdict == "fault" and "said to be periodic" in told.words
     recording = opsplit.read(ramp, dt=0.1, boundary="reflect")
-    assert {f.check: f for f in Check().findings(recording)}["boundary of x"].verdict == "ok"
+    assert {f.check: f for f in opsplit.check(recording)}["boundary of x"].verdict == "ok"
 
 
 def test_noise_and_means(wave: np.ndarray, tmp_path: Path) -> None:

@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 import opsplit
+from opsplit import OpsplitWarning
 from opsplit.cli import main
-from opsplit.commands.describe import bundled_configs, gaps, judge
+from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.survey import chosen_frames, survey
+from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.compatibility import Code, compatibility
+from opsplit.predict.describe import bundled_configs, gaps
 from opsplit.trajectories import Trajectories
 
 Cli = Callable[[str], str]
@@ -40,8 +44,8 @@ def test_words(cli: Cli, waves: np.ndarray) -> None:
         "channels (20 frames, 0 missing)",
         "u: min 1, max 5, mean 3, std 1.414, 0 NaN or infinite",
         "advection-diffusion (spectral) fits\n",
-        "combined (spectral) fits: it was trained on dt 0.01606, this is 0.1",
-        "gray-scott (spectral) does not fit: it knows 2-D fields, these are 1-D; it knows 2 chan",
+        "combined (spectral) fits: The frames are 0.1 apart; the model was trained on flows",
+        "gray-scott (spectral) does not fit: The model knows 2-D fields, these are 1-D",
     ):
         assert words in out
 
@@ -59,7 +63,8 @@ def test_data(cli: Cli, waves: np.ndarray, tmp_path: Path) -> None:
     assert held["channels"]["u"]["max"] == pytest.approx(np.nanmax(waves[:5]), rel=1e-3)
     assert held["coefficients"] == {"D": {"min": 0.5, "max": 0.5}}
     model = held["models"]["advection-diffusion (spectral)"]
-    assert model["fits"] and any("extent of these data are guesses" in s for s in model["mind"])
+    assert model["fits"]
+    assert "extent-guessed" in {issue["code"] for issue in model["issues"]}
 
 
 def test_ends_that_do_not_meet(cli: Cli, tmp_path: Path) -> None:
@@ -77,21 +82,56 @@ def test_models_and_their_reasons() -> None:
     configs = bundled_configs()
     line, plane = configs["advection-diffusion (unet)"], configs["gray-scott (spectral)"]
     u = np.zeros((20, 250))
+
+    def codes(config: ModelConfig, data: opsplit.Recording) -> list[tuple[Code, bool]]:
+        return [(issue.code, issue.blocks) for issue in compatibility(config, data)]
+
     fine = opsplit.read(u, axes="t,x", dt=0.1, extent=16, boundary="periodic")
-    assert judge(line, fine) == {
-        "fits": True, "why not": [], "mind": ["fields are resampled to its spacing 0.0625"],
-    }  # fmt: skip
+    assert codes(line, fine) == [(Code.RESAMPLED, False)]
     walls = opsplit.read(u, dt=0.1, extent=16, boundary="reflect")
-    assert judge(line, walls)["why not"] == ["its boundaries are periodic, these reflect"]
+    assert codes(line, walls) == [(Code.BOUNDARY, True)]
+    assert (Code.NDIM, True) in codes(plane, fine)
+    silent = opsplit.read(u, extent=16)
+    assert codes(line, silent) == [(Code.DT_UNKNOWN, True)]
     square = opsplit.read(np.zeros((20, 2, 64, 64)), dt=1, extent=1, channels="A,B")
-    assert judge(plane, square) == {"fits": True, "why not": [], "mind": []}
+    assert codes(plane, square) == []
+    turned = opsplit.read(np.zeros((20, 2, 64, 64)), dt=1, extent=1, channels="B,A")
+    assert codes(plane, turned) == [(Code.CHANNEL_ORDER, False)]
+    wrong = opsplit.read(np.zeros((20, 2, 64, 64)), dt=1, extent=1, channels="B,C")
+    assert codes(plane, wrong) == [(Code.CHANNEL_NAMES, True)]
+    other = opsplit.read(np.zeros((20, 2, 64, 64)), dt=1, extent=1, channels="X,Y")
+    assert codes(plane, other) == [(Code.CHANNEL_NAMES, False)]
     far = opsplit.read(np.zeros((20, 2, 64, 64)), dt=100, extent=64)
-    assert judge(plane, far)["mind"] == [
-        "its channels are called A, B",
-        "it was trained at spacing 0.01562, this is 1",
-        "it was trained on length 1, this is 64",
-        "it was trained on dt 1, this is 100",
-    ]
+    assert codes(plane, far) == [(Code.SPACING, False), (Code.EXTENT, False), (Code.DT, False)]
+    assert codes(plane, far.load()) == codes(plane, far)
+
+
+def test_describe_and_fit_guess_alike(tmp_path: Path) -> None:
+    """Arrays that could be a plane or several lines are read the way the model reads them."""
+    u = AdvectionDiffusion().generate("A+D", 3, seed=905, frames=16).data[:, :, 0, ::4].numpy()
+    assert u.shape == (3, 16, 64)
+    np.save(tmp_path / "a.npy", u)
+    told = {one.model: one for one in opsplit.describe(tmp_path / "a.npy", dt=10 / 99).models}
+    for config in ("advection-diffusion (spectral)", "combined (spectral)"):
+        issues = told[config].issues
+        splitter = opsplit.OperatorSplitter(config.split(" ")[0])
+        with pytest.warns(OpsplitWarning, match="Nothing says how large the box is"):
+            splitter.fit(tmp_path / "a.npy", 10 / 99, trajectory=0)
+        assert told[config].fits
+        found = [i.code for i in splitter.issues_ if i.code is not Code.COEFFICIENT]
+        assert [i.code for i in issues] == found
+        guess = next(i.text for i in issues if i.code is Code.EXTENT_GUESSED)
+        assert guess in splitter.notes_ and splitter.coefficient_intervals_ == {}
+
+
+def test_describe_takes_what_fit_takes(waves: np.ndarray) -> None:
+    made = Trajectories.from_numpy(waves, dt=0.1, extent=16)
+    by_array = opsplit.describe(waves, dt=0.1, extent=16, boundary="periodic").to_json()
+    for data in (made, opsplit.read(made)):
+        found = opsplit.describe(data).to_json()
+        for key in ("shape", "times", "grid", "models", "channels"):
+            assert found[key] == by_array[key]
+    assert "length ?" in str(opsplit.describe(waves, dt=0.1))
 
 
 @pytest.mark.parametrize(

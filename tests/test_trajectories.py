@@ -107,7 +107,7 @@ def test_names_extent_and_coefficients_are_taken_over() -> None:
         (np.zeros((5, 2, 8)), {"channels": ["a"]}, "2 channels need as many names"),
         (np.zeros((5, 8)), {"coefficients": {"c": [1, 2]}}, "'c' needs one value for each"),
         (np.zeros((5, 8)), {"extent": (1.0, 2.0)}, "needs one extent"),
-        (np.zeros((5, 8), complex), {}, "must be real numbers"),
+        (np.full((5, 8), 1 + 1e-3j), {}, "must be real numbers, but the imaginary part is 0.001"),
         (np.zeros((5, 8), bool), {}, "must be real numbers"),
         ([["a", "b"], ["c", "d"]], {}, "must be real numbers"),
     ],

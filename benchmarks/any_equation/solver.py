@@ -28,7 +28,7 @@ def solve(
     initial: np.ndarray, symbol: np.ndarray, nonlinear: Nonlinear | None, dt: float,
     frames: int, substeps: int,
 ) -> np.ndarray:  # fmt: skip
-    """Frames `(trajectory, time, channel, *space)` of `u_t = L u + N(u)`, the initial field first."""
+    """Frames `(trajectory, time, channel, *space)` of `u_t = L u + N(u)`, initial fields first."""
     axes = tuple(range(2, initial.ndim))
     v = np.fft.fftn(initial, axes=axes)
     h = dt / substeps

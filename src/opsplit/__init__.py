@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from opsplit.model import Model as Model
     from opsplit.model import load_model as load_model
     from opsplit.physics import get_physics as get_physics
+    from opsplit.predict.check import Finding as Finding
+    from opsplit.predict.check import check as check
+    from opsplit.predict.compatibility import Issue as Issue
+    from opsplit.predict.compatibility import compatibility as compatibility
+    from opsplit.predict.describe import Description as Description
+    from opsplit.predict.describe import describe as describe
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.predict.verdict import Verdict as Verdict
     from opsplit.pretrain.config import TrainConfig as TrainConfig
     from opsplit.pretrain.extract import extract as extract
     from opsplit.pretrain.run import pretrain as pretrain
@@ -29,7 +36,10 @@ if TYPE_CHECKING:
 # Heavy modules are imported on first use, so that `import opsplit` stays instant.
 _HOME = {
     "Beam": "opsplit.search",
+    "Description": "opsplit.predict.describe",
+    "Finding": "opsplit.predict.check",
     "Grid": "opsplit.grid",
+    "Issue": "opsplit.predict.compatibility",
     "Model": "opsplit.model",
     "OperatorDictionary": "opsplit.dictionary",
     "OperatorSplitter": "opsplit.predict.estimator",
@@ -39,6 +49,10 @@ _HOME = {
     "Trajectories": "opsplit.trajectories",
     "Uniform": "opsplit.search",
     "compare": "opsplit.benchmark.compare",
+    "Verdict": "opsplit.predict.verdict",
+    "check": "opsplit.predict.check",
+    "compatibility": "opsplit.predict.compatibility",
+    "describe": "opsplit.predict.describe",
     "extract": "opsplit.pretrain.extract",
     "get_physics": "opsplit.physics",
     "load_model": "opsplit.model",

@@ -20,6 +20,27 @@ if TYPE_CHECKING:
     import xarray
 
 
+IMAGINARY = 1e-5
+"""An imaginary part up to this share of the size of a field is rounding."""
+
+
+def imaginary_share(values: np.ndarray) -> float:
+    """The largest imaginary part over the largest absolute value."""
+    size = float(np.nanmax(np.abs(values), initial=0.0))
+    return float(np.nanmax(np.abs(values.imag), initial=0.0)) / size if size else 0.0
+
+
+def rounded(share: float, what: str) -> str:
+    """Say that an imaginary part of this share is left out, or refuse it if it is too large."""
+    if share > IMAGINARY:
+        raise OpsplitError(
+            f"{what}: Fields must be real numbers, but the imaginary part is {share:.2g} of the "
+            f"field's size (up to {IMAGINARY:g} counts as rounding). Give the real and the "
+            "imaginary part as two channels."
+        )
+    return f"the imaginary part is rounding ({share:.1g} of the size) and left out"
+
+
 @dataclass(frozen=True)
 class Trajectories:
     """Fields over time on one grid.
@@ -163,13 +184,17 @@ class Trajectories:
             raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
         if not isinstance(array, Tensor):
             given_array = np.asarray(array)
-            if given_array.dtype.kind not in "fiu":
+            if given_array.dtype.kind not in "fiuc":
                 raise OpsplitError(f"Fields must be real numbers, got {given_array.dtype}.")
             # A copy: the array may be read-only, reversed or in another byte order.
             array = given_array.astype(given_array.dtype.newbyteorder("="), order="C")
         data = torch.as_tensor(array)
-        if data.dtype == torch.bool or data.is_complex():
+        if data.dtype == torch.bool:
             raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
+        rounding = ""
+        if data.is_complex():
+            rounding = f"; {rounded(imaginary_share(data.numpy(force=True)), 'the array')}"
+            data = data.real.contiguous()
         if not data.is_floating_point():
             data = data.to(torch.float32)
         if (dt is None) == (times is None):
@@ -199,6 +224,7 @@ class Trajectories:
             moments = torch.arange(data.shape[1], dtype=torch.float64) * dt
         else:
             moments = _increasing(times, data.shape[1])
+        understood += rounding
         gone = data.isnan().transpose(0, 1).flatten(1).all(1).cpu()
         if bool(gone.any()):
             missing_frames = ", ".join(map(str, gone.nonzero()[:, 0].tolist()[:8]))

@@ -61,6 +61,7 @@ def upgrade(folder: str | Path, terms: Mapping[str, Term] | None = None) -> Mode
         disco = Disco(config)
         _fill(disco, tensors, raw["operator"], config.operator, "decoder.")
         disco.eval().requires_grad_(False)
+        assert isinstance(disco.decoder, Decoder)  # format 1 had no other
         dictionary = _dictionary(source, terms or {}, disco.decoder)
         metrics = inside(source, "metrics.json")
         held = read_json(metrics) if metrics.exists() else {}

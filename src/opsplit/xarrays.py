@@ -71,6 +71,46 @@ def to_xarray(
     return xarray.Dataset(fields, coords, {**about, **(attrs or {})})
 
 
+def continued(
+    given: xarray.DataArray | xarray.Dataset,
+    fields: Mapping[str, np.ndarray],
+    dims: Mapping[str, str],
+    ahead: np.ndarray,
+) -> Any:
+    """Fields that follow given ones, with their dimensions, coordinates and names.
+
+    Arguments:
+        given: the `DataArray` or `Dataset` that is continued.
+        fields: per variable an array whose axes are those of the variable.
+        dims: dimensions of the variables: `t` and the space axes, by letter.
+        ahead: times of the new frames after the last given one, in seconds for dates.
+    """
+    import xarray
+
+    single = not hasattr(given, "data_vars")
+    held = given.to_dataset(name=given.name or "u") if single else given
+    time = dims["t"]
+    moments: Any = ahead
+    if time in held.coords:
+        last = held[time].values[-1]
+        dated = held[time].dtype.kind in "mM"
+        moments = last + (ahead * 1e9).astype("timedelta64[ns]") if dated else last + ahead
+    points = dict(
+        zip(held[next(iter(fields))].dims, next(iter(fields.values())).shape, strict=True)
+    )
+    coords: dict[Any, Any] = {time: moments}
+    for name, values in held.coords.items():
+        inside = time not in values.dims and name != time
+        if inside and all(points.get(d, 0) <= n for d, n in values.sizes.items()):
+            coords[name] = values.isel({d: slice(0, points[d]) for d in values.dims})
+    made = xarray.Dataset(
+        {name: (held[name].dims, values, held[name].attrs) for name, values in fields.items()},
+        coords,
+        held.attrs,
+    )
+    return made[next(iter(fields))].rename(given.name) if single else made
+
+
 def _numpy(values: Any) -> np.ndarray:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 

@@ -66,6 +66,39 @@ def test_a_plane_and_a_number(version: str, tmp_path: Path) -> None:
     assert "Its u is read, v not." in held.understood
 
 
+def as_pairs(values: np.ndarray) -> np.ndarray:
+    """Complex numbers as MATLAB stores them in HDF5."""
+    made = np.empty(values.shape, [("real", "f8"), ("imag", "f8")])
+    made["real"], made["imag"] = values.real, values.imag
+    return made
+
+
+@pytest.mark.parametrize("version", SAVE)
+def test_an_imaginary_part_that_is_rounding(version: str, tmp_path: Path) -> None:
+    u = RNG.normal(size=(32, 21))
+    for share, fine in ((1e-6, True), (1e-3, False)):
+        made = u + 1j * share * np.abs(u).max()
+        stored = as_pairs(made) if version == "7.3" else made
+        SAVE[version](tmp_path / "a.mat", {"usol": stored, "x": X, "t": T})
+        if not fine:
+            with pytest.raises(OpsplitError, match=r"imaginary part is 0\.001\d* of the field"):
+                opsplit.read(tmp_path / "a.mat")
+            continue
+        held = opsplit.read(tmp_path / "a.mat")
+        assert any("imaginary part is rounding (1e-06 of" in line for line in held.understood)
+        assert held.frames().dtype == np.float64
+        np.testing.assert_array_equal(held.frames()[:, 0], u.T)
+
+
+def test_other_usual_names(tmp_path: Path) -> None:
+    u = RNG.normal(size=(32, 21))
+    io.savemat(tmp_path / "a.mat", {"uu": u, "xs": X, "tspan": T})
+    held = opsplit.read(tmp_path / "a.mat")
+    assert held.known == {"dt", "extent"} and held.grid.extent == (16.0,)
+    np.testing.assert_allclose(held.times, T)
+    assert held.coefficients == {}
+
+
 def test_a_repeated_last_point_is_left_out(tmp_path: Path) -> None:
     x = np.linspace(-8, 8, 33)
     u = np.cos(np.pi * (x[:, None] - T[None]) / 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import torch
 import opsplit
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.io import write_well
+from opsplit.io import load_trajectories, write_well
+from opsplit.io.arrays import of_array
+from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import guess_axes, parse_axes
+from opsplit.registry import Registry
 from opsplit.trajectories import Trajectories
 
 RNG = np.random.default_rng(0)
@@ -438,3 +442,100 @@ def test_a_file_damaged_in_its_fields_is_refused_when_they_are_read(tmp_path: Pa
     path.write_bytes(damaged)
     with pytest.raises(OpsplitError, match="cannot be read as HDF5"):
         opsplit.read(path).frames()
+
+
+# Names beside a field, complex numbers, readers of other packages
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+@pytest.mark.parametrize("names", [("dt", "dx"), ("delta_t", "delta_x")])
+def test_steps_and_spacings_are_used(suffix: str, names: tuple[str, str], tmp_path: Path) -> None:
+    u, path = np.random.default_rng(0).normal(size=(7, 16)), tmp_path / f"a{suffix}"
+    arrays = {"u": u, names[0]: 0.25, names[1]: 0.5}
+    if suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        with h5py.File(path, "w") as file:
+            for name, values in arrays.items():
+                file[name] = values
+    held = opsplit.read(path)
+    assert held.known == {"dt", "extent"} and held.coefficients == {}
+    assert held.dt == 0.25 and held.grid.extent == (8.0,)
+    np.testing.assert_array_equal(held.frames()[:, 0], u)
+
+
+def test_spacings_per_axis(tmp_path: Path) -> None:
+    u = np.zeros((5, 8, 16))
+    np.savez(tmp_path / "a.npz", u=u, dx=0.5, dy=0.25, dt=1.0)
+    assert opsplit.read(tmp_path / "a.npz", axes="t,x,y").grid.extent == (4.0, 4.0)
+    np.savez(tmp_path / "a.npz", u=u, dx=0.5, dt=1.0)
+    assert opsplit.read(tmp_path / "a.npz", axes="t,x,y").grid.extent == (4.0, 8.0)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".h5", None])
+def test_complex_numbers(suffix: str | None, tmp_path: Path) -> None:
+    u = np.random.default_rng(0).normal(size=(7, 16))
+    rough = u + 1e-7j
+    source: Any = rough
+    if suffix is not None:
+        source = tmp_path / f"a{suffix}"
+    if suffix == ".npy":
+        np.save(source, rough)
+    elif suffix == ".npz":
+        np.savez(source, u=rough)
+    elif suffix == ".h5":
+        with h5py.File(source, "w") as file:
+            file["u"] = rough
+    held = opsplit.read(source, axes="t,x")
+    np.testing.assert_array_equal(held.frames()[:, 0], u)
+    assert any("imaginary part is rounding" in line for line in held.understood)
+    # A frame that the sample did not hold is looked at when it is read.
+    spoiled = np.repeat(rough, 20, 0)
+    spoiled[1] += 1j
+    with pytest.raises(OpsplitError, match="real numbers"):
+        opsplit.read(spoiled, axes="t,x").frames()
+
+
+def test_a_reader_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    u = np.random.default_rng(0).normal(size=(7, 16))
+    (tmp_path / "a.raw").write_bytes(u.tobytes())
+
+    def of_raw(path: Path, flags: Flags) -> Raw:
+        values = np.frombuffer(path.read_bytes()).reshape(7, 16)
+        return replace(of_array(values, flags), source=str(path), format="raw")
+
+    with pytest.raises(OpsplitError, match=r"a\.raw is none of \.npy"):
+        opsplit.read(tmp_path / "a.raw")
+    registry = Registry("reader", "opsplit.readers", {})
+    registry.add("raw", of_raw)
+    monkeypatch.setattr("opsplit.io.read.READERS", registry)
+    held = opsplit.read(tmp_path / "a.raw", dt=0.1)
+    assert held.format == "raw"
+    np.testing.assert_array_equal(held.frames()[:, 0], u)
+
+
+def test_a_part_is_a_recording() -> None:
+    u = np.arange(3 * 9 * 8.0).reshape(3, 9, 8)
+    whole = opsplit.read(u, axes="n,t,x", dt=0.5)
+    part = whole.part([2, 0], slice(1, 8, 2))
+    assert part.shape == (2, 4, 1, 8) and part.times.tolist() == [0.5, 1.5, 2.5, 3.5]
+    np.testing.assert_array_equal(part.frames(0)[:, 0], u[2, 1:8:2])
+    np.testing.assert_array_equal(part.frames(1, slice(-2, None))[:, 0], u[0, [5, 7]])
+    with pytest.raises(OpsplitError, match=r"trajectories 0\.\.2, not number 3"):
+        whole.part([3])
+
+
+def test_every_format_can_be_trained_on(tmp_path: Path) -> None:
+    u = np.random.default_rng(0).normal(size=(3, 7, 16)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", u=u, dt=0.5, dx=0.25, c=[1.0, 2.0, 3.0])
+    found = load_trajectories(tmp_path / "a.npz")
+    assert found.dt == 0.5 and found.grid.extent == (4.0,)
+    assert found.coefficients["c"].tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(found.data[:, :, 0], u)
+    np.savez(tmp_path / "b.npz", u=u)
+    with pytest.raises(OpsplitError, match="does not say the time between frames"):
+        load_trajectories(tmp_path / "b.npz")
+    u[1, 2] = np.nan
+    np.savez(tmp_path / "c.npz", u=u, dt=0.5, c=[1.0, 2.0, 3.0])
+    with pytest.raises(OpsplitError, match="NaN or infinite"):
+        load_trajectories(tmp_path / "c.npz")

@@ -20,7 +20,9 @@ from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.physics.advection_diffusion import AdvectionDiffusion
+from opsplit.predict.compatibility import Code
 from opsplit.predict.estimator import OperatorSplitter
+from opsplit.predict.verdict import Level
 from opsplit.search import Beam, Strategy, Uniform
 from opsplit.search.objective import Objective
 from opsplit.search.screen import integration_weights, run_lengths, stride_mixture
@@ -229,35 +231,40 @@ def test_walls_cannot_be_resampled(unet_folder: Any) -> None:
 # What a model knows
 
 
-def notes(model: Any, u: Tensor, dt: float, **more: Any) -> tuple[tuple[str, ...], str]:
-    splitter = OperatorSplitter(model, Beam(1, 1))
+def fitted(model: Any, u: Tensor, dt: float, extent: float = 16.0) -> OperatorSplitter:
     with no_warnings():
-        splitter.fit(u, dt, **more)
-    return splitter.notes_, splitter.status_
+        return OperatorSplitter(model, Beam(1, 1)).fit(u, dt, extent)
+
+
+def codes(splitter: OperatorSplitter) -> set[Code]:
+    return {issue.code for issue in splitter.issues_}
 
 
 def test_usual_data_have_no_notes() -> None:
     u, _ = solution(torch.arange(16).double() * DT, c=0.8, D=0.0)
-    assert notes("advection-diffusion", u, DT) == ((), "ok")
+    splitter = fitted("advection-diffusion", u, DT)
+    assert splitter.notes_ == () and splitter.issues_ == ()
+    assert splitter.status_ == "explained"
 
 
 def test_an_unusual_step_is_noted_with_numbers() -> None:
     u, _ = solution(torch.arange(4).double() * 10 * DT)
-    found, status = notes("advection-diffusion", u, 10 * DT)
-    assert any("1.01 apart" in n and "10 times more" in n for n in found)
-    assert status.startswith("outside what the model knows: dt")
+    splitter = fitted("advection-diffusion", u, 10 * DT)
+    assert any("1.01 apart" in n and "10 times more" in n for n in splitter.notes_)
+    assert Code.DT in codes(splitter) and splitter.coefficient_intervals_ == {}
 
 
 def test_an_unusual_amplitude_is_noted_where_it_matters(tiny_model: Model) -> None:
     u, _ = solution(torch.arange(8).double() * DT, D=0.0)
-    assert notes("advection-diffusion", 100 * u, DT)[1] == "ok"
-    found, status = notes("combined", 100 * u, 0.016)
-    assert "amplitude" in status
-    assert any("The fields have a size of" in n and "times more" in n for n in found)
+    assert Code.AMPLITUDE not in codes(fitted("advection-diffusion", 100 * u, DT))
+    splitter = fitted("combined", 100 * u, 0.016)
+    assert Code.AMPLITUDE in codes(splitter)
+    assert any("The fields have a size of" in n and "times more" in n for n in splitter.notes_)
 
 
 def test_frames_that_nothing_explains_are_noted() -> None:
     noise = torch.randn(8, 1, 64, generator=torch.Generator().manual_seed(0))
-    found, status = notes("advection-diffusion", noise, DT)
-    assert "unexplained" in status
-    assert any("Do not trust the forecast" in n for n in found)
+    splitter = fitted("advection-diffusion", noise, DT)
+    assert splitter.verdict_.level is Level.UNEXPLAINED and splitter.status_ == "unexplained"
+    assert any("do not trust the forecast" in n for n in splitter.notes_)
+    assert splitter.forecast(3).status == "unexplained"

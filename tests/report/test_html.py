@@ -20,7 +20,7 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.metrics import nrmse_per_frame
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.rollout import Forecast
+from opsplit.predict.rollout import Forecast, Outcome
 from opsplit.report.animation import SIDE, Colours, film_picks
 from opsplit.report.html import write_report
 
@@ -77,6 +77,7 @@ def test_everything_is_there_in_order(line: Fitted, tmp_path: Path) -> None:
     places = [page.text.index(words, page.text.index("<body>")) for words in wanted]
     assert places == sorted(places)
     assert "±" in splitter.equation_
+    assert "Explained: one step leaves" in page.text and "on the frames after them" in page.text
     assert page.count("tr", **{"class": "pick"}) >= 1
     assert page.count("img") == 3
     assert page.count("html", lang="en") == page.count("meta", name="viewport") == 1
@@ -158,7 +159,7 @@ def test_a_forecast_that_breaks_off(line: Fitted, tmp_path: Path) -> None:
     frames = found.frames.clone()
     frames[4] *= 1e30
     frames[5:] = torch.nan
-    broken = Forecast(frames, found.times, "diverged at frame 6")
+    broken = Forecast(frames, found.times, Outcome.DIVERGED, 6)
     page = report(tmp_path / "out.html", splitter, forecast=broken, truth=truth[:3])
     assert "Status of the forecast: diverged at frame 6." in page.text
     assert "last finite frame" in page.text

@@ -165,7 +165,7 @@ def once(
     work: Callable[[], dict[str, Any]],
     words: Callable[[dict[str, Any]], str],
     inputs: tuple[Path, ...] = (),
-) -> None:
+) -> dict[str, Any]:
     """Do the work unless `--out` already holds its result; print it; leave a record."""
     command.check()
     settings = effective_settings(command, inputs)
@@ -182,6 +182,7 @@ def once(
     if command.json:
         print(json.dumps(result))
     else:
-        print(words(result))
         if again:
             print(f"(finished before, read from {record}; --force does it again)")
+        print(words(result))
+    return result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +14,12 @@ from opsplit.errors import OpsplitError, no_warnings
 
 if TYPE_CHECKING:
     from opsplit.io.recording import Recording
-    from opsplit.model import Model
     from opsplit.predict.estimator import OperatorSplitter
     from opsplit.search import Strategy
+
+
+UNEXPLAINED_CODE = 3
+"""Exit code of a fit that explains nothing; what it found is written all the same."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Fitted:
 
     splitter: OperatorSplitter
     recording: Recording
-    understood: tuple[str, ...]
+    """The trajectory, also its frames after the window."""
     after: int
     """The first frame after those that were fitted."""
 
@@ -74,69 +79,58 @@ class Fit(ReadFlags):
             raise OpsplitError(f"--window counts frames and must be at least 2, got {self.window}.")
         if not 0 <= self.threshold < 1:
             raise OpsplitError(f"--threshold must lie in 0..1, got {self.threshold}.")
+        # An array alone never says it; no model need be loaded to know that.
+        if self.dt is None and all(file.suffix == ".npy" and file.exists() for file in self.files):
+            raise OpsplitError(f"{self.files[0]} does not say the time between frames; add --dt.")
 
     def fit(self) -> Fitted:
-        from opsplit.model import load_model
-        from opsplit.predict.estimator import OperatorSplitter
+        """Read, choose the window, search."""
         from opsplit.progress import Progress
 
-        model = load_model(self.model, self.family)
-        recording = replace(self, ndim=self.ndim or model.config.ndim).read()
-        understood = self._agree(recording, model)
-        count = recording.shape[1]
-        first = self.start
+        recording = self.recorded()
+        first, after = self.chosen(recording)
+        splitter = self.splitter()
+        with Progress("search", every=5.0) as bar, no_warnings():
+            splitter.fit(recording.part(frames=slice(first, after)), report=bar.update)
+        return Fitted(splitter, recording, after)
+
+    def recorded(self) -> Recording:
+        """The trajectory as the model reads it; what cannot fit is refused before loading."""
+        from opsplit.io.assemble import Flags
+        from opsplit.model import load_config, locate
+        from opsplit.predict.compatibility import compatibility, refuse
+        from opsplit.predict.door import observe
+
+        config = load_config(locate(self.model, self.family))
+        recording = observe(self.source(), config, Flags(**self.said()))
+        refuse(compatibility(config, recording), recording.source)
+        return recording.part([self.trajectory])
+
+    def chosen(self, recording: Recording) -> tuple[int, int]:
+        """The first frame of the window and the first after it."""
+        count, first = recording.shape[1], self.start
         if first is None:
             first = 0 if recording.coefficients else max(0, count - self.window)
         if not 0 <= first <= count - 2:
             raise OpsplitError(
                 f"--start {first} leaves no two frames of the {count} in {recording.source}."
             )
-        after = min(count, first + self.window)
-        splitter = OperatorSplitter(
-            model,
+        return first, min(count, first + self.window)
+
+    def splitter(self) -> OperatorSplitter:
+        """The estimator that the flags describe."""
+        from opsplit.predict.estimator import OperatorSplitter
+
+        return OperatorSplitter(
+            self.model,
             self.search(),
+            self.family,
             scheme=self.scheme,
             refinement=self.refinement,
             window=self.window,
             device=self.device,
             memory_mb=self.memory_mb,
         )
-        with Progress("search", every=5.0) as bar, no_warnings():
-            splitter.fit(
-                recording.frames(self.trajectory, slice(first, after)),
-                extent=recording.grid.extent if "extent" in recording.known else None,
-                report=bar.update,
-                times=recording.times[first:after],
-            )
-        return Fitted(splitter, recording, understood, after)
-
-    def _agree(self, recording: Recording, model: Model) -> tuple[str, ...]:
-        """What was understood, with the model's word on what the file does not say."""
-        config, source = model.config, recording.source
-        if "dt" not in recording.known:
-            raise OpsplitError(f"{source} does not say the time between frames; add --dt.")
-        # What the file does not say the model does.
-        said = [line for line in recording.understood if not line.startswith("Nothing says")]
-        if "extent" not in recording.known:
-            sizes = " x ".join(f"{length:.4g}" for length in model.disco.grid.extent)
-            said.append(f"Nothing says how large the box is: {sizes}, as the model's (--extent).")
-        if recording.grid.ndim != config.ndim:
-            raise OpsplitError(
-                f"{source} holds {recording.grid.ndim}-D fields, the model {config.physics!r} "
-                f"knows {config.ndim}-D ones; `opsplit describe` names the models that fit."
-            )
-        held, known = recording.channels, config.channels
-        if sorted(held) == sorted(known) and held != known:
-            raise OpsplitError(
-                f"{source} has its channels in the order {', '.join(held)}, the model "
-                f"{', '.join(known)}; add --channels {','.join(known)}."
-            )
-        if "boundary" in recording.known and recording.grid.boundary != model.disco.grid.boundary:
-            raise OpsplitError(
-                f"{source} has boundaries {recording.grid.boundary}, the model "
-                f"{model.disco.grid.boundary}; --boundary periodic if the file is wrong."
-            )
-        return tuple(said)
 
     def search(self) -> Strategy:
         """The strategy that the flags describe."""
@@ -160,18 +154,33 @@ class Fit(ReadFlags):
         if self.out is not None:
             splitter.search_result_.save(self.out)
         return {
+            "verdict": splitter.verdict_.to_json(),
+            "status": splitter.status_,
             "coefficients": splitter.coefficients_,
             "coefficient_intervals": splitter.coefficient_intervals_,
             "equation": splitter.equation_,
             "fit_error": splitter.fit_error_,
             "composition": splitter.composition_.label,
-            "status": splitter.search_result_.status,
-            "data_status": splitter.status_,
-            "read_as": splitter.understood_,
-            "understood": list(fitted.understood),
-            "notes": list(splitter.notes_),
+            "search_status": splitter.search_result_.status,
+            "understood": list(fitted.recording.understood),
+            "issues": [issue.to_json() for issue in splitter.issues_],
             "table": str(splitter.search_result_),
         }
+
+    def answer(
+        self, work: Callable[[], dict[str, Any]], words: Callable[[dict[str, Any]], str]
+    ) -> None:
+        """Do the work once and print it, the verdict last; exit with 3 if nothing is explained."""
+        self.check()
+
+        def with_verdict(r: dict[str, Any]) -> str:
+            return f"{said(r)}\n{words(r)}\n{r['verdict']['text']}"
+
+        result = once(self, work, with_verdict, self.inputs())
+        from opsplit.predict.verdict import Level
+
+        if result["verdict"]["level"] == Level.UNEXPLAINED:
+            sys.exit(UNEXPLAINED_CODE)
 
     def inputs(self) -> tuple[Path, ...]:
         """Files whose content decides the result."""
@@ -183,8 +192,11 @@ class Fit(ReadFlags):
 
 def said(r: dict[str, Any]) -> str:
     """What was read and what is unusual about it, before any result."""
-    lines = [f"read as {r['read_as']}", *r["understood"], *(f"note: {n}" for n in r["notes"])]
-    return "\n".join(lines)
+    from opsplit.predict.compatibility import Code
+
+    # Guesses are among the sentences on what was read.
+    notes = [i["text"] for i in r["issues"] if i["code"] != Code.EXTENT_GUESSED]
+    return "\n".join([*r["understood"], *(f"note: {text}" for text in notes)])
 
 
 @dataclass(frozen=True)
@@ -195,10 +207,7 @@ class Search(Fit):
     """
 
     def run(self) -> None:
-        once(
-            self, lambda: self.result(self.fit()),
-            lambda r: f"{said(r)}\n{r['table']}", self.inputs(),
-        )  # fmt: skip
+        self.answer(lambda: self.result(self.fit()), lambda r: str(r["table"]))
 
 
 @dataclass(frozen=True)
@@ -216,10 +225,9 @@ class Identify(Fit):
                 return f"  {name} = {value:.5g}{sure}"
 
             values = "\n".join(line(k, v) for k, v in r["coefficients"].items())
-            found = f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"
-            return f"{said(r)}\n{found}"
+            return f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"
 
-        once(self, lambda: self.result(self.fit()), words, self.inputs())
+        self.answer(lambda: self.result(self.fit()), words)
 
 
 @dataclass(frozen=True)
@@ -248,9 +256,11 @@ class Predict(Fit):
     def run(self) -> None:
         # A page that was taken away is made again.
         command = replace(self, force=True) if self.report and not self.report.exists() else self
-        once(command, self.work, self.words, self.inputs())
+        command.answer(self.work, self.words)
 
     def work(self) -> dict[str, Any]:
+        import torch
+
         from opsplit._files import origin
         from opsplit.io.write import write_forecast
         from opsplit.report.figures import forecast_figure
@@ -271,6 +281,12 @@ class Predict(Fit):
         if splitter.coefficient_intervals_:
             _, lower, upper = splitter.predict(self.steps, return_interval=0.9)
         truth = self._truth(fitted, begin)
+        verdict = splitter.verdict_
+        if truth is not None:
+            last = splitter.observed_.data[0, -1].float().cpu()
+            known = torch.as_tensor(truth).float()
+            verdict = verdict.on_future(forecast.frames.float().cpu(), known, last)
+            forecast = replace(forecast, explained=verdict.trusted)
         forecast_figure(splitter, forecast, self.out / "forecast.png")
         error = write_numbers(self.out / "forecast.csv", forecast, upper, truth, recording.channels)
         result = self.result(fitted)
@@ -278,11 +294,13 @@ class Predict(Fit):
             write_report(
                 self.report, splitter, forecast, lower=lower, upper=upper, truth=truth,
                 facts={k: str(v) for k, v in origin(self.seed, self.device).items()},
-                understood=(f"Read as {splitter.understood_}.", *fitted.understood),
+                understood=recording.understood,
                 notes=splitter.notes_, channels=recording.channels,
             )  # fmt: skip
         return {
             **result,
+            "verdict": verdict.to_json(),
+            "status": verdict.level.value,
             "forecast": str(path),
             "shape": list(frames.shape),
             "forecast_status": forecast.status,
@@ -301,12 +319,12 @@ class Predict(Fit):
         ahead = recording.times[fitted.after : last] - begin
         if not np.allclose(ahead, fitted.splitter.dt_ * (1 + np.arange(len(ahead))), rtol=1e-3):
             return None
-        return recording.frames(self.trajectory, slice(fitted.after, last))
+        return recording.frames(0, slice(fitted.after, last))
 
     @staticmethod
     def words(r: dict[str, Any]) -> str:
         found = (
-            f"{said(r)}\n{r['table']}\n{r['equation']}\n"
+            f"{r['table']}\n{r['equation']}\n"
             f"forecast {r['forecast_status']}: {r['forecast']} (time, channel, *space) "
             f"{r['shape']}, numbers and picture beside it"
         )

@@ -1,5 +1,6 @@
 """Readers and writers of files users have."""
 
-from opsplit.io.well import load_trajectories, read_well, write_well
+from opsplit.io.load import load_trajectories
+from opsplit.io.well import read_well, write_well
 
 __all__ = ["load_trajectories", "read_well", "write_well"]

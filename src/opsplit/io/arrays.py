@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,44 @@ from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import guess_axes, in_words
 from opsplit.io.guard import check_kind, check_small, reading
-from opsplit.io.parts import Index, Part
+from opsplit.io.parts import Index, Part, array_part
+from opsplit.trajectories import Trajectories
 
 Read = Callable[[Index], np.ndarray]
-TIMES = ("t", "times", "time", "tt")
-BESIDE = (*TIMES, *"xyz", "dt", "extent")
+FIELDS = ("usol", "u", "uu", "U", "sol", "Exact")
+"""Usual names of the field; of several large arrays, the first that is there is read."""
+TIMES = ("t", "times", "time", "tt", "ts", "tspan", "t_span")
+POINTS = {a: (a, f"{a}s", 2 * a, f"{a}_grid", f"{a}span") for a in "xyz"}
+STEPS = ("dt", "delta_t", "time_step")
+SPACINGS = {a: (f"d{a}", f"delta_{a}") for a in "xyz"}
+EXTENTS = ("extent", "box_size")
+BESIDE = frozenset(
+    (*TIMES, *STEPS, *EXTENTS, *(k for names in POINTS.values() for k in names),
+     *(k for names in SPACINGS.values() for k in names))
+)  # fmt: skip
 """Names of arrays that say where and when the field was observed."""
 
 
 def of_array(array: Any, flags: Flags) -> Raw:
     """A numpy array or a torch tensor."""
     if hasattr(array, "detach"):
-        array = array.detach().cpu().numpy()
+        # numpy has no bfloat16.
+        whole = array.detach().cpu()
+        array = (whole.float() if whole.is_floating_point() and whole.element_size() < 4
+                 else whole).numpy()  # fmt: skip
     return of_plain("array", "array", array.shape, array.dtype, array.__getitem__, {}, flags)
+
+
+def of_trajectories(given: Trajectories) -> Raw:
+    """Trajectories in memory, which say everything."""
+    axes = "ntc" + "xyz"[: given.grid.ndim]
+    part = array_part(given.data.detach().cpu().numpy(), axes, given.channels)
+    return Raw(
+        "trajectories", "trajectories", axes, tuple(given.data.shape), lambda i: ((part,), i),
+        given.channels, times=given.times.detach().cpu().numpy(), extent=given.grid.extent,
+        boundary=tuple(given.grid.boundary),
+        coefficients={k: v.cpu().double().numpy() for k, v in given.coefficients.items()},
+    )  # fmt: skip
 
 
 def of_npy(path: Path, flags: Flags) -> Raw:
@@ -46,8 +71,9 @@ def of_plain(
 ) -> Raw:
     """One array and the small ones beside it, which may say times, coordinates, coefficients."""
     check_kind(source, dtype)
-    times = next((others[k].ravel() for k in TIMES if k in others and others[k].size > 1), None)
-    points = {a: others[a].ravel() for a in "xyz" if a in others and others[a].size > 1}
+    times = _first(others, TIMES, several=True)
+    found = {a: _first(others, names, several=True) for a, names in POINTS.items()}
+    points = {a: values for a, values in found.items() if values is not None}
     rest = {
         k: v.ravel().astype(np.float64) for k, v in others.items()
         if k not in BESIDE
@@ -73,24 +99,49 @@ def of_plain(
     n, count = size.get("n", 1), size.get("c", 1)
     names = ("u",) if count == 1 else tuple(f"u{i}" for i in range(count))
     check_small(f"{source}: the axis of channels", count)
-    if times is None and "dt" in others:
-        times = np.arange(size["t"]) * float(others["dt"].ravel()[0])
+    step = _first(others, STEPS)
+    if times is None and step is not None:
+        times = np.arange(size["t"]) * float(step[0])
     coefficients = {k: np.broadcast_to(v, n).copy() for k, v in rest.items() if len(v) in (1, n)}
     said = [f"Its {', '.join(coefficients)} are taken as coefficients."] if coefficients else []
     unused = [k for k in rest if k not in coefficients]
     said += [f"Not used: {', '.join(unused)}."] if unused else []
-    extent = others["extent"].ravel() if "extent" in others else None
-    if extent is not None and len(extent) not in (1, len(size.keys() & set("xyz"))):
-        raise OpsplitError(f"{source}: its extent has {len(extent)} values.")
-    space = len(size.keys() & set("xyz"))
+    space = {a: n for a, n in size.items() if a in "xyz"}
     return Raw(
         source, form, letters, tuple(shape),
         lambda i: ((Part(read, letters, names),), i),
         names, named=False, times=times, coordinates=points,
-        extent=None if extent is None else tuple(np.broadcast_to(extent, space).tolist()),
+        extent=_extent(source, others, space),
         coefficients=coefficients, said=tuple(said), guessed_axes=flags.letters is None,
         look_for_repeats=True,
     )  # fmt: skip
+
+
+def _first(
+    others: Mapping[str, np.ndarray], names: Sequence[str], several: bool = False
+) -> np.ndarray | None:
+    """The values of the first name that is there."""
+    held = (others[k].ravel() for k in names if k in others)
+    return next((v for v in held if v.size > several), None)
+
+
+def _extent(
+    source: str, others: Mapping[str, np.ndarray], space: Mapping[str, int]
+) -> tuple[float, ...] | None:
+    """Lengths by a stored extent or by stored spacings; one spacing `dx` holds for all axes."""
+    extent = _first(others, EXTENTS)
+    if extent is not None:
+        if len(extent) not in (1, len(space)):
+            raise OpsplitError(f"{source}: its extent has {len(extent)} values.")
+        return tuple(np.broadcast_to(extent, len(space)).tolist())
+    along = [_first(others, SPACINGS[a]) for a in sorted(space)]
+    if along[0] is None:
+        return None
+    if len(along[0]) == len(space):
+        spacings = along[0].tolist()
+    else:
+        spacings = [float((along[0] if h is None else h)[0]) for h in along]
+    return tuple(h * n for h, (_, n) in zip(spacings, sorted(space.items()), strict=True))
 
 
 def _guess(

@@ -13,6 +13,7 @@ from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
 from opsplit.io.recording import Recording
+from opsplit.trajectories import IMAGINARY, imaginary_share, rounded
 
 SAME = 1e-6
 """Two ends closer than this share of the field's size are one point."""
@@ -28,6 +29,7 @@ class Flags:
     extent: float | Sequence[float] | None = None
     boundary: str | Sequence[str] | None = None
     ndim: int | None = None
+    times: Any = None
 
     @property
     def letters(self) -> str | None:
@@ -91,20 +93,23 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         _refuse(where, "axes", ",".join(raw.axes), ",".join(flags.letters))
     if flags.ndim is not None and flags.ndim != len(raw.space):
         _refuse(where, "number of space axes", len(raw.space), flags.ndim)
-    known = set()
-    times, dt_known = _times(raw, flags, said)
+    guessed: dict[str, str] = {}
+    times = _times(raw, flags, said, guessed)
     channels, names = _channels(raw, flags, said)
+    limit = 0.0
 
     def fetch_on(space: Mapping[str, int]) -> Callable[[int, slice], np.ndarray]:
         def fetch(trajectory: int, frames: slice) -> np.ndarray:
             parts, number = raw.parts(trajectory)
             begin, stop, step = frames.indices(raw.size("t"))
-            return gather(parts, number, slice(begin, stop, step), space, names)
+            found = gather(parts, number, slice(begin, stop, step), space, names)
+            return without_imaginary(found, where, limit) if found.dtype.kind == "c" else found
 
         return fetch
 
-    boundary = _boundary(raw, flags, said)
+    boundary = _boundary(raw, flags, guessed)
     space = raw.space
+    limit = _imaginary(raw, names, said)
     repeats: tuple[str, ...] = ()
     if raw.look_for_repeats and raw.coordinates:
         repeats = _repeated(raw, boundary, fetch_on(space))
@@ -113,17 +118,17 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
             said.append(
                 f"The last of {space[a] + 1} points along {a} is the first again: it is left out."
             )
-    extent, origin, extent_known = _extent(raw, flags, space, said)
-    known |= {"dt"} if dt_known else set()
-    known |= {"extent"} if extent_known else set()
-    known |= {"boundary"} if flags.boundary is not None or raw.boundary or repeats else set()
+        # Ends that meet are periodic.
+        if repeats:
+            guessed.pop("boundary", None)
+    extent, origin = _extent(raw, flags, space, guessed)
     try:
         grid = Grid(tuple(space.values()), extent, boundary)
     except OpsplitError as reason:
         raise OpsplitError(f"{where}: {reason}") from None
     return Recording(
         where, raw.format, (raw.size("n"), len(times), len(channels), *grid.shape), times, grid,
-        channels, dict(raw.coefficients), frozenset(known), tuple(said), fetch_on(space), origin,
+        channels, dict(raw.coefficients), tuple(said), guessed, fetch_on(space), origin,
         raw.layout,
     )  # fmt: skip
 
@@ -135,15 +140,39 @@ def _refuse(where: str, what: str, held: Any, given: Any) -> None:
     )
 
 
-def _times(raw: Raw, flags: Flags, said: list[str]) -> tuple[np.ndarray, bool]:
+def _imaginary(raw: Raw, names: Sequence[str], said: list[str]) -> float:
+    """The largest imaginary part that is rounding, from a sample of the frames."""
+    parts, number = raw.parts(0)
+    point = gather(parts, number, slice(0, 1), dict.fromkeys(raw.space, 1), names)
+    if point.dtype.kind != "c":
+        return 0.0
+    step = max(1, raw.size("t") // 8)
+    sample = gather(parts, number, slice(0, raw.size("t"), step), raw.space, names)
+    share = imaginary_share(sample)
+    words = rounded(share, raw.source)
+    said.append(f"Numbers are complex: {words}.")
+    return IMAGINARY * float(np.nanmax(np.abs(sample), initial=0.0))
+
+
+def without_imaginary(values: np.ndarray, where: str, limit: float) -> np.ndarray:
+    """The real part, if the imaginary part of no value exceeds the limit."""
+    if np.nanmax(np.abs(values.imag), initial=0.0) > limit:
+        rounded(imaginary_share(values), where)
+    return np.ascontiguousarray(values.real)
+
+
+def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> np.ndarray:
     where, count, dt = raw.source, raw.size("t"), flags.dt
     if dt is not None and not (np.isfinite(dt) and dt > 0):
         raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
-    if raw.times is None:
+    if flags.times is not None and (dt is not None or raw.times is not None):
+        _refuse(where, "times", "known already, or given as dt", "times")
+    stored = raw.times if flags.times is None else flags.times
+    if stored is None:
         if dt is None:
-            said.append("Nothing says the time between frames: it is taken as 1 (say dt).")
-        return np.arange(count) * (1.0 if dt is None else dt), dt is not None
-    times = np.asarray(raw.times, dtype=np.float64).ravel()
+            guessed["dt"] = "Nothing says the time between frames: it is taken as 1 (say dt)."
+        return np.arange(count) * (1.0 if dt is None else dt)
+    times = np.asarray(stored, dtype=np.float64).ravel()
     if len(times) == count + 1 and raw.format == "pdebench":
         said.append(f"There are {len(times)} times for {count} frames: the last is left out.")
         times = times[:count]
@@ -165,7 +194,7 @@ def _times(raw: Raw, flags: Flags, said: list[str]) -> tuple[np.ndarray, bool]:
         times = np.linspace(times[0], times[-1], count)
     if not even:
         said.append(f"Times are irregular: steps from {steps.min():.6g} to {steps.max():.6g}.")
-    return times, True
+    return times
 
 
 def _channels(raw: Raw, flags: Flags, said: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -184,7 +213,7 @@ def _channels(raw: Raw, flags: Flags, said: list[str]) -> tuple[tuple[str, ...],
     return given, raw.channels
 
 
-def _boundary(raw: Raw, flags: Flags, said: list[str]) -> tuple[str, ...]:
+def _boundary(raw: Raw, flags: Flags, guessed: dict[str, str]) -> tuple[str, ...]:
     ndim = len(raw.space)
     words = flags.boundary
     if isinstance(words, str):
@@ -195,14 +224,14 @@ def _boundary(raw: Raw, flags: Flags, said: list[str]) -> tuple[str, ...]:
             _refuse(raw.source, "boundaries", ",".join(raw.boundary), ",".join(given))
         return raw.boundary
     if given is None:
-        said.append("Nothing says what the boundaries are: they are taken as periodic.")
+        guessed["boundary"] = "Nothing says what the boundaries are: they are taken as periodic."
     return given or ("periodic",) * ndim
 
 
 def _extent(
-    raw: Raw, flags: Flags, space: Mapping[str, int], said: list[str]
-) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
-    """Lengths of the axes, their first coordinates, and whether any of it is more than a guess."""
+    raw: Raw, flags: Flags, space: Mapping[str, int], guessed: dict[str, str]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Lengths of the axes and their first coordinates."""
     given = None if flags.extent is None else np.ravel(np.asarray(flags.extent, dtype=np.float64))
     if given is not None and (len(given) not in (1, len(space)) or not (given > 0).all()):
         raise OpsplitError(
@@ -226,11 +255,11 @@ def _extent(
         lengths.append(float(held if held is not None else asked[i] or count))
         origin.append(begin)
     if silent:
-        said.append(
+        guessed["extent"] = (
             f"Nothing says how long {', '.join(silent)} is: its points are taken as 1 apart "
             "(say extent)."
         )
-    return tuple(lengths), tuple(origin), not silent
+    return tuple(lengths), tuple(origin)
 
 
 def _spacing(where: str, a: str, points: np.ndarray, count: int) -> tuple[float, float]:

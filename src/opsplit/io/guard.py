@@ -20,6 +20,10 @@ SMALL = 10_000_000
 """Most numbers of times, coordinates or coefficients."""
 CHUNK_MB = 512
 """Largest piece that must be held in memory to read one number of it."""
+HDF5 = b"\x89HDF\r\n\x1a\n"
+"""What an HDF5 file begins with."""
+PAIR = ("real", "imag")
+"""Fields of the numbers that MATLAB stores as complex ones in HDF5."""
 
 
 @contextmanager
@@ -81,8 +85,13 @@ def dataset(path: Path, file: Any, name: str) -> Any:
 
 
 def check_kind(what: str, dtype: np.dtype) -> None:
-    if dtype.kind not in "fiu":
+    """Refuse what are no numbers; complex ones may turn out to be real up to rounding."""
+    if dtype.kind not in "fiu" and not is_complex(dtype):
         raise OpsplitError(f"{what}: Fields must be real numbers, got {dtype}.")
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    return dtype.kind == "c" or dtype.names == PAIR
 
 
 def check_small(what: str, count: int) -> None:

@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 
 from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, Read, of_plain
+from opsplit.io.arrays import BESIDE, FIELDS, Read, of_plain
 from opsplit.io.assemble import Flags, Raw
-from opsplit.io.guard import CHUNK_MB, check_small, dataset, opened, reading
+from opsplit.io.guard import CHUNK_MB, HDF5, check_small, dataset, opened, reading
 from opsplit.io.parts import Index
 
-FIELDS = ("usol", "u", "uu", "U")
-"""Usual names of the field, the first that is there is read."""
 NUMERIC = ("double", "single", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
-def of_mat(path: Path, flags: Flags, hdf5: bool) -> Raw:
+def of_mat(path: Path, flags: Flags) -> Raw:
     """The field as `(x, t)` unless `x` and `t` say otherwise."""
     import h5py
 
+    hdf5 = _is_hdf5(path)
     if hdf5:
         with opened(path, "as a MATLAB file") as file:
             here = [k for k in file if isinstance(file.get(k, getlink=True), h5py.HardLink)]
@@ -33,7 +32,7 @@ def of_mat(path: Path, flags: Flags, hdf5: bool) -> Raw:
             shapes = {k: tuple(v.shape[::-1]) for k, v in kinds.items() if v.dtype.kind in "fiuV"}
     else:
         shapes = _shapes(path)
-    name, others = _choose(path, shapes)
+    name, others = choose_field(path, shapes)
     held = {k: _slicer(path, k, hdf5)((slice(None),) * len(shapes[k])) for k in others}
     small = {k: v.ravel() for k, v in held.items() if v.dtype.kind in "fiu" and v.size}
     read = _slicer(path, name, hdf5)
@@ -46,6 +45,14 @@ def of_mat(path: Path, flags: Flags, hdf5: bool) -> Raw:
     ignored = [k for k in shapes if k != name and k not in others]
     more = (f"Its {name} is read, {', '.join(ignored)} not.",) if ignored else ()
     return replace(raw, said=(*raw.said, *more))
+
+
+def _is_hdf5(path: Path) -> bool:
+    """MATLAB puts 512 bytes of its own before the HDF5 of version 7.3."""
+    with open(path, "rb") as stream:
+        first = stream.read(8)
+        stream.seek(512)
+        return HDF5 in (first, stream.read(8))
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -65,7 +72,7 @@ def _scipy(path: Path) -> Any:
     return scipy.io
 
 
-def _choose(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, list[str]]:
+def choose_field(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, list[str]]:
     """The field, and the vectors and numbers beside it."""
     small = [k for k, s in shapes.items() if k in BESIDE or sum(n > 1 for n in s) < 2]
     large = [k for k in shapes if k not in small]

@@ -1,15 +1,17 @@
-"""NetCDF files through xarray (`pip install 'opsplit[netcdf]'`)."""
+"""NetCDF files through xarray (`pip install 'opsplit[netcdf]'`), and xarray data in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opsplit.errors import OpsplitError
+from opsplit.grid import BOUNDARIES
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
 from opsplit.io.guard import check_kind, check_small, reading
@@ -37,48 +39,97 @@ def opened_netcdf(path: Path) -> Iterator[Any]:
 
 def of_netcdf(path: Path, flags: Flags) -> Raw:
     """Every variable over time and space becomes a channel, one per trajectory a coefficient."""
-    with opened_netcdf(path) as held:
-        fields = _fields(path, held, flags)
+    return _of_dataset(str(path), "netcdf", lambda: opened_netcdf(path), flags)
+
+
+def of_xarray(given: Any, flags: Flags) -> Raw:
+    """A `DataArray` or a `Dataset` in memory; times that are dates become seconds."""
+    held, said = in_seconds(as_dataset(given))
+    raw = _of_dataset("xarray", "xarray", lambda: nullcontext(held), flags)
+    return replace(raw, said=(*raw.said, *said))
+
+
+def as_dataset(given: Any) -> Any:
+    return given if hasattr(given, "data_vars") else given.to_dataset(name=given.name or "u")
+
+
+def in_seconds(held: Any) -> tuple[Any, list[str]]:
+    """The data set with dates and durations as seconds, and a sentence on it."""
+    for dim in held.dims:
+        if dim in held.coords and held[dim].dtype.kind in "mM":
+            moments = held[dim].values
+            start = moments[0] if held[dim].dtype.kind == "M" else moments[0] - moments[0]
+            seconds = (moments - start) / np.timedelta64(1, "s")
+            words = f" after {np.datetime_as_string(start, 's')}" if start.dtype.kind == "M" else ""
+            return held.assign_coords({dim: seconds}), [f"Times are seconds{words}."]
+    return held, []
+
+
+def letters_of(source: str, held: Any, flags: Flags) -> tuple[list[str], dict[str, str]]:
+    """The variables that are read, and which dimension each axis of them is."""
+    fields = _fields(source, held, flags)
+    first = held[fields[0]]
+    letters = flags.letters or _letters(source, first.dims)
+    if len(letters) != first.ndim:
+        raise OpsplitError(
+            f"{source}: {fields[0]} has the axes {', '.join(map(str, first.dims))}; "
+            f"{','.join(letters)} does not name each of them."
+        )
+    return fields, dict(zip(letters, map(str, first.dims), strict=True))
+
+
+def _of_dataset(
+    source: str, form: str, opened: Callable[[], AbstractContextManager[Any]], flags: Flags
+) -> Raw:
+    with opened() as held:
+        fields, dims = letters_of(source, held, flags)
+        letters = "".join(dims)
         first = held[fields[0]]
-        letters = flags.letters or _letters(path, first.dims)
-        if len(letters) != first.ndim:
-            raise OpsplitError(
-                f"{path}: {fields[0]} has the axes {', '.join(map(str, first.dims))}; "
-                f"{','.join(letters)} does not name each of them."
-            )
-        dims = dict(zip(letters, map(str, first.dims), strict=True))
-        names = _channels(path, held, fields, dims)
-        times = _coordinate(path, held, dims["t"])
-        points = {a: _coordinate(path, held, dims[a]) for a in "xyz" if a in dims}
+        names = _channels(source, held, fields, dims)
+        times = _coordinate(source, held, dims["t"])
+        points = {a: _coordinate(source, held, dims[a]) for a in "xyz" if a in dims}
         n = first.sizes[dims["n"]] if "n" in dims else 1
-        check_small(f"{path}: {dims.get('n')}", n)
-        coefficients = _coefficients(path, held, fields, dims.get("n"), n)
+        check_small(f"{source}: {dims.get('n')}", n)
+        coefficients = _coefficients(held, fields, dims.get("n"), n)
         unit = held[dims["t"]].attrs.get("units") if dims["t"] in held else None
         said = [f"Variables {', '.join(fields)} over {', '.join(dims.values())}."]
         said += [f"Times are numbers of the unit {str(unit)[:60]!r}."] if unit else []
         said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
         shape = tuple(first.shape)
+        extent, boundary = _stated(held.attrs, len(points))
 
     def part(field: str) -> Part:
         def read(index: Index) -> np.ndarray:
-            with opened_netcdf(path) as held:
+            with opened() as held:
                 return np.asarray(held[field][index].values)
 
         return Part(read, letters, tuple(names[field]))
 
     parts = [part(field) for field in fields]
     return Raw(
-        str(path), "netcdf", letters, shape, lambda i: (parts, i),
+        source, form, letters, shape, lambda i: (parts, i),
         tuple(name for field in fields for name in names[field]),
         times=times, coordinates={a: v for a, v in points.items() if v is not None},
+        extent=extent, boundary=boundary,
         coefficients=coefficients, said=tuple(said), look_for_repeats=True,
         layout=",".join(dims.get(a, "") for a in "xyz"[: len(points)]),
     )  # fmt: skip
 
 
-def _fields(path: Path, held: Any, flags: Flags) -> list[str]:
+def _stated(
+    attributes: Mapping[str, Any], ndim: int
+) -> tuple[tuple[float, ...] | None, tuple[str, ...] | None]:
+    """The extent and the boundaries as our own `to_xarray` writes them."""
+    lengths = np.ravel(np.asarray(attributes.get("extent", ())))
+    known = len(lengths) == ndim and lengths.dtype.kind in "fiu" and bool((lengths > 0).all())
+    words = tuple(word.strip() for word in str(attributes.get("boundary", "")).split(","))
+    stated = len(words) == ndim and set(words) <= set(BOUNDARIES)
+    return tuple(lengths.astype(float).tolist()) if known else None, words if stated else None
+
+
+def _fields(source: str, held: Any, flags: Flags) -> list[str]:
     """The variables with the most axes, all the same; of those, the wanted ones."""
-    real = {str(k): v for k, v in held.data_vars.items() if v.dtype.kind in "fiu" and v.ndim > 1}
+    real = {str(k): v for k, v in held.data_vars.items() if v.dtype.kind in "fiuc" and v.ndim > 1}
     most = max((v.ndim for v in real.values()), default=0)
     found = {k: v.dims for k, v in real.items() if v.ndim == most}
     if flags.names is not None and set(flags.names) <= found.keys():
@@ -86,35 +137,35 @@ def _fields(path: Path, held: Any, flags: Flags) -> list[str]:
     if not found:
         kinds = {str(k): v.dtype for k, v in held.data_vars.items() if v.ndim > 1}
         for name, dtype in kinds.items():
-            check_kind(f"{path}: {name}", dtype)
-        raise OpsplitError(f"{path} holds no variable with axes of time and space.")
+            check_kind(f"{source}: {name}", dtype)
+        raise OpsplitError(f"{source} holds no variable with axes of time and space.")
     if len({(v, held[k].shape) for k, v in found.items()}) > 1:
         raise OpsplitError(
-            f"{path}: its variables have different axes, {found}; choose some by channels."
+            f"{source}: its variables have different axes, {found}; choose some by channels."
         )
     return list(found)
 
 
-def _letters(path: Path, dims: Sequence[Any]) -> str:
+def _letters(source: str, dims: Sequence[Any]) -> str:
     """Letters of the axes by their names; axes of unknown name are space, in order."""
     found = [letter_of(str(dim)) for dim in dims]
     free = [a for a in "xyz" if a not in found]
     letters = [a or (free.pop(0) if free else "") for a in found]
     if "t" not in letters or len(set(letters)) < len(letters) or "" in letters:
         raise OpsplitError(
-            f"{path} has the axes {', '.join(map(str, dims))}; say what they are in this order, "
+            f"{source} has the axes {', '.join(map(str, dims))}; say what they are in this order, "
             "such as axes t,x or n,t,c,x,y."
         )
     return "".join(letters)
 
 
 def _channels(
-    path: Path, held: Any, fields: Sequence[str], dims: Mapping[str, str]
+    source: str, held: Any, fields: Sequence[str], dims: Mapping[str, str]
 ) -> dict[str, list[str]]:
     if "c" not in dims:
         return {field: [field] for field in fields}
     count = int(held.sizes[dims["c"]])
-    check_small(f"{path}: {dims['c']}", count)
+    check_small(f"{source}: {dims['c']}", count)
     words = [str(i) for i in range(count)]
     if dims["c"] in held.coords and held[dims["c"]].dtype.kind in "UOST":
         words = [str(word) for word in held[dims["c"]].values]
@@ -123,16 +174,16 @@ def _channels(
     return {field: [f"{field}{word}" for word in words] for field in fields}
 
 
-def _coordinate(path: Path, held: Any, dim: str) -> np.ndarray | None:
+def _coordinate(source: str, held: Any, dim: str) -> np.ndarray | None:
     if dim not in held.coords:
         return None
-    check_kind(f"{path}: {dim}", held[dim].dtype)
-    check_small(f"{path}: {dim}", held[dim].size)
+    check_kind(f"{source}: {dim}", held[dim].dtype)
+    check_small(f"{source}: {dim}", held[dim].size)
     return np.asarray(held[dim].values, dtype=np.float64)
 
 
 def _coefficients(
-    path: Path, held: Any, fields: Sequence[str], dim: str | None, n: int
+    held: Any, fields: Sequence[str], dim: str | None, n: int
 ) -> dict[str, np.ndarray]:
     found = {}
     for name, values in {**held.data_vars, **held.coords}.items():

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, Read, of_plain
+from opsplit.io.arrays import BESIDE, FIELDS, Read, of_plain
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.guard import CHUNK_MB, check_kind, check_small, reading
 from opsplit.io.parts import Index, Part
@@ -30,14 +30,15 @@ class Head(NamedTuple):
 
 
 def of_npz(path: Path, flags: Flags) -> Raw:
-    """A `.npz` file: ours, or with one array, or with `u` and perhaps `t`, `dt`, `x`, `extent`."""
+    """A `.npz` file: ours, or with one array, or with `u` and perhaps `t`, `dt`, `x`, `dx`."""
     with reading(path, "by numpy"):
         heads = {name: _head(path, name) for name in _names(path)}
     if not heads:
         raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
     beside = [
         name for name, head in heads.items()
-        if name in BESIDE or (len(head.shape) < 2 and name != "u" and head.dtype.kind in "fiuU")
+        if name in BESIDE
+        or (len(head.shape) < 2 and name not in FIELDS and head.dtype.kind in "fiuU")
     ]  # fmt: skip
     fields = [name for name in heads if name not in beside]
     for name in beside:
@@ -45,9 +46,10 @@ def of_npz(path: Path, flags: Flags) -> Raw:
     others = {name: _member(path, name)() for name in beside}
     if heads.keys() >= OURS:
         return _ours(path, heads["data"], others)
-    if "u" not in heads and len(heads) > 1 and len(fields) != 1:
+    usual = next((k for k in FIELDS if k in fields), None)
+    if usual is None and len(heads) > 1 and len(fields) != 1:
         raise OpsplitError(f"{path} holds the arrays {sorted(heads)}; name the one to read `u`.")
-    name = "u" if "u" in heads else (fields or list(heads))[0]
+    name = usual or (fields or list(heads))[0]
     numbers = {k: v for k, v in others.items() if k != name and v.dtype.kind in "fiu" and v.size}
     head = heads[name]
     return of_plain(str(path), "npz", head.shape, head.dtype, _slicer(path, name), numbers, flags)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opsplit.errors import OpsplitError
-from opsplit.io.guard import dataset, opened
+from opsplit.io.guard import PAIR, dataset, opened
 
 Index = tuple[int | slice, ...]
 
@@ -80,10 +80,14 @@ def gather(
                 f"the times say: {values.shape} instead of {sizes}."
             ) from None
         found.update({name: values[:, i] for i, name in enumerate(part.channels)})
-    return np.stack([real(found[name]) for name in channels], 1)
+    return np.stack([floating(found[name]) for name in channels], 1)
 
 
-def real(values: np.ndarray) -> np.ndarray:
-    """Single or double precision in this machine's byte order."""
+def floating(values: np.ndarray) -> np.ndarray:
+    """Single or double precision in this machine's byte order; complex numbers stay complex."""
+    if values.dtype.names == PAIR:
+        values = values[PAIR[0]] + 1j * values[PAIR[1]]
+    if values.dtype.kind == "c":
+        return values.astype(np.complex128 if values.dtype.itemsize >= 16 else np.complex64)
     double = values.dtype.kind == "f" and values.dtype.itemsize >= 8
     return values.astype(np.float64 if double else np.float32, copy=False)

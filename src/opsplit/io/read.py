@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
-from opsplit.io.guard import opened, plain, reading, try_first
+from opsplit.io.guard import HDF5, plain, reading, try_first
 from opsplit.io.recording import Recording
+from opsplit.registry import Registry
+from opsplit.trajectories import Trajectories
 
+Reader = Callable[[Path, Flags], Raw]
+
+READERS: Registry[Reader] = Registry(
+    "reader",
+    "opsplit.readers",
+    {
+        "npy": "opsplit.io.arrays:of_npy",
+        "npz": "opsplit.io.npz:of_npz",
+        "hdf5": "opsplit.io.hdf5:of_hdf5",
+        "netcdf": "opsplit.io.netcdf:of_netcdf",
+        "mat": "opsplit.io.matlab:of_mat",
+    },
+)
+"""`reader(path, flags) -> Raw` by the name of a format.
+
+The reader of an installed package, an entry point of the group `opsplit.readers`, reads the files
+whose name ends like its own: the reader `zarr` reads `u.zarr`.
+"""
 STARTS = {
     b"\x93NUMPY": "npy",
     b"PK\x03\x04": "npz",
     b"PK\x05\x06": "npz",
-    b"\x89HDF\r\n\x1a\n": "hdf5",
+    HDF5: "hdf5",
     b"CDF": "netcdf",
     b"MATLAB": "mat",
 }
@@ -43,24 +63,27 @@ def read(
     extent: float | Sequence[float] | None = None,
     boundary: str | Sequence[str] | None = None,
     ndim: int | None = None,
+    times: Any = None,
 ) -> Recording:
-    """Open fields over time: a file, a folder or several files of The Well, or an array.
+    """Open fields over time: a file, a folder or several files of The Well, or what is in memory.
 
     Only headers are read; `.frames()` and `.load()` fetch what they are asked for. What the file
     does not say is guessed, and every guess is a sentence in `.understood`.
 
     Arguments:
-        source: a path, several paths of The Well, a numpy array or a torch tensor.
+        source: a path, several paths of The Well, a numpy array, a torch tensor, `Trajectories`,
+            an xarray `DataArray` or `Dataset`.
         axes: names of the array's axes in order, such as `"t,x"` or `"n,t,c,x,y"`.
         channels: names of the channels; of a file that names them, the ones to read.
         dt: time between frames.
         extent: physical length of every space axis; the right end is not a grid point.
         boundary: `"periodic"`, `"reflect"` or `"zero"`, one word or one per axis.
         ndim: number of space axes, where an array does not tell.
+        times: instead of `dt`, the time of every frame.
     """
     if ndim is not None and not 1 <= ndim <= 3:
         raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
-    flags = Flags(axes, channels, dt, extent, boundary, ndim)
+    flags = Flags(axes, channels, dt, extent, boundary, ndim, times)
 
     def opened_now() -> Recording:
         return assemble(_raw(source, flags), flags)
@@ -79,6 +102,14 @@ def read(
 
 
 def _raw(source: Any, flags: Flags) -> Raw:
+    if isinstance(source, Trajectories):
+        from opsplit.io.arrays import of_trajectories
+
+        return of_trajectories(source)
+    if is_xarray(source):
+        from opsplit.io.netcdf import of_xarray
+
+        return of_xarray(source, flags)
     if hasattr(source, "shape") and hasattr(source, "dtype"):
         from opsplit.io.arrays import of_array
 
@@ -86,7 +117,8 @@ def _raw(source: Any, flags: Flags) -> Raw:
     paths = list(source) if isinstance(source, list | tuple) else [source]
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise OpsplitError(
-            f"read takes a path, several paths, an array or a tensor, got {repr(source)[:60]}."
+            "read takes a path, several paths, an array, a tensor, Trajectories or xarray data, "
+            f"got {repr(source)[:60]}."
         )
     if len(paths) > 1 or Path(paths[0]).is_dir():
         from opsplit.io.well_recording import of_well
@@ -95,13 +127,21 @@ def _raw(source: Any, flags: Flags) -> Raw:
     return _file(Path(paths[0]), flags)
 
 
+def is_xarray(source: Any) -> bool:
+    """Whether it is a `DataArray` or a `Dataset`, without an import of xarray."""
+    return type(source).__module__.partition(".")[0] == "xarray"
+
+
 def _file(path: Path, flags: Flags) -> Raw:
     """A reader by what the file begins with and what it is called."""
-    named = SUFFIXES.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    named = SUFFIXES.get(suffix) or (suffix[1:] if suffix[1:] in READERS else None)
     if path.exists():
         regular(path)  # A pipe would keep us waiting.
     with reading(path, WORDS.get(named or "", "")), open(path, "rb") as stream:
         start = stream.read(16)
+    if named is not None and named not in WORDS:
+        return READERS[named](path, flags)
     found = next((kind for word, kind in STARTS.items() if start.startswith(word)), None)
     if found is None and named is None:
         raise OpsplitError(
@@ -117,37 +157,4 @@ def _file(path: Path, flags: Flags) -> Raw:
         raise OpsplitError(
             f"{path} does not hold what its name says, it is {found}; rename or save it again."
         )
-    kind = named or found
-    if kind == "npy":
-        from opsplit.io.arrays import of_npy
-
-        return of_npy(path, flags)
-    if kind == "npz":
-        from opsplit.io.npz import of_npz
-
-        return of_npz(path, flags)
-    if kind == "netcdf":
-        from opsplit.io.netcdf import of_netcdf
-
-        return of_netcdf(path, flags)
-    if kind == "mat":
-        from opsplit.io.matlab import of_mat
-
-        return of_mat(path, flags, hdf5=found == "hdf5" or _is_hdf5(path))
-    return _hdf5(path)
-
-
-def _is_hdf5(path: Path) -> bool:
-    """MATLAB puts 512 bytes of its own before the HDF5 of version 7.3."""
-    with open(path, "rb") as stream:
-        stream.seek(512)
-        return stream.read(8) == b"\x89HDF\r\n\x1a\n"
-
-
-def _hdf5(path: Path) -> Raw:
-    from opsplit.io.pdebench import of_pdebench
-    from opsplit.io.well_recording import of_well
-
-    with opened(path) as file:
-        well = "t0_fields" in file or "dimensions" in file
-    return of_well(str(path), [path]) if well else of_pdebench(path)
+    return READERS[named or found](path, flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 LIMIT_MB = 2000.0
 """More than this is not read into memory at once."""
+SAID = ("dt", "extent", "boundary")
+"""What a file may say or not."""
+IN_MEMORY = ("array", "trajectories", "xarray")
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class Recording:
 
     Arguments:
         source: the path as given, or `"array"`.
-        format: `"well"`, `"pdebench"`, `"netcdf"`, `"npy"`, `"npz"`, `"mat"` or `"array"`.
+        format: the reader's name, such as `"npz"`; `"array"`, `"trajectories"` or `"xarray"` for
+            what is in memory already.
         shape: `(trajectory, time, channel, *space)`.
         times: of every frame, strictly increasing, possibly irregular.
         coefficients: one value per trajectory.
-        known: which of `"dt"`, `"extent"` and `"boundary"` were given or stored, not guessed.
-        understood: what was read and what was guessed, in sentences.
+        facts: what was read, in sentences.
+        guessed: which of `"dt"`, `"extent"` and `"boundary"` were neither given nor stored, and
+            what was taken instead, in a sentence.
         fetch: `(trajectory, frames)` to `(time, channel, *space)`, unchecked.
         origin: coordinate of the first point of every axis.
         layout: which of its layouts the format has here, for writing a forecast alike.
@@ -43,14 +48,29 @@ class Recording:
     grid: Grid
     channels: tuple[str, ...]
     coefficients: Mapping[str, np.ndarray]
-    known: frozenset[str]
-    understood: tuple[str, ...]
+    facts: tuple[str, ...]
+    guessed: Mapping[str, str]
     fetch: Callable[[int, slice], np.ndarray] = field(repr=False)
     origin: tuple[float, ...] = ()
     layout: str = ""
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Which of `"dt"`, `"extent"` and `"boundary"` were given or stored."""
+        return frozenset(SAID) - self.guessed.keys()
+
+    @property
+    def understood(self) -> tuple[str, ...]:
+        """What was read and what was guessed, in sentences."""
+        return (*self.facts, *(self.guessed[what] for what in SAID if what in self.guessed))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all frames are in memory already."""
+        return self.format in IN_MEMORY
 
     @property
     def dt(self) -> float:
@@ -92,6 +112,28 @@ class Recording:
                 "them; only whole frames may be missing."
             )
         return found
+
+    def part(
+        self, trajectories: Sequence[int] | None = None, frames: slice = slice(None)
+    ) -> Recording:
+        """Some trajectories and frames, still unread."""
+        wanted = list(range(len(self)) if trajectories is None else trajectories)
+        if not wanted:
+            raise OpsplitError(f"{self.source}: name at least one trajectory.")
+        for number in wanted:
+            chosen = self._chosen(number, frames)
+
+        def fetch(trajectory: int, inner: slice) -> np.ndarray:
+            inside = chosen[inner]
+            return self.fetch(wanted[trajectory], slice(inside.start, inside.stop, inside.step))
+
+        return replace(
+            self,
+            shape=(len(wanted), len(chosen), *self.shape[2:]),
+            times=self.times[chosen.start : chosen.stop : chosen.step],
+            coefficients={k: v[wanted] for k, v in self.coefficients.items()},
+            fetch=fetch,
+        )
 
     def load(
         self,

@@ -31,14 +31,6 @@ CHUNK = 2**18
 """Numbers in a chunk, which is what a reader fetches and what a checksum covers."""
 
 
-def load_trajectories(path: str | Path) -> Trajectories:
-    """Trajectories from an `.npz` of `opsplit generate` or from HDF5: a file or a folder."""
-    place = Path(path)
-    if place.is_dir() or place.suffix in SUFFIXES:
-        return read_well(place)
-    return Trajectories.load(place)
-
-
 def write_well(
     trajectories: Trajectories | Iterable[Trajectories],
     path: str | Path,

@@ -35,7 +35,8 @@ def write_forecast(
             f"A forecast of {len(times)} frames like {recording.source} has shape "
             f"{(len(times), *recording.shape[2:])}, got {frames.shape}."
         )
-    suffix, write = FORMATS[recording.format]
+    # What another package reads we can only write as an archive.
+    suffix, write = FORMATS.get(recording.format, (".npz", _npz))
     if recording.format == "pdebench" and recording.layout in ("seeds", "flow"):
         suffix = ".h5"
     target = folder / (name + suffix)
@@ -117,6 +118,16 @@ def _npz(
         np.savez(stream, **arrays)
 
 
+def _hdf5(
+    path: Path, like: Recording, u: np.ndarray, times: np.ndarray, extra: Mapping[str, float]
+) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name, values in {**extra, "u": u, "t": times, "extent": like.grid.extent}.items():
+            file[name] = values
+
+
 def _mat(
     path: Path, like: Recording, u: np.ndarray, times: np.ndarray, extra: Mapping[str, float]
 ) -> None:
@@ -131,9 +142,12 @@ def _mat(
 FORMATS: dict[str, tuple[str, Write]] = {
     "well": (".hdf5", _well),
     "pdebench": (".hdf5", _pdebench),
+    "hdf5": (".h5", _hdf5),
     "netcdf": (".nc", _netcdf),
+    "xarray": (".nc", _netcdf),
     "npy": (".npy", _npy),
     "npz": (".npz", _npz),
     "array": (".npz", _npz),
+    "trajectories": (".npz", _npz),
     "mat": (".mat", _mat),
 }

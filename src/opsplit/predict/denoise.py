@@ -17,6 +17,10 @@ FRONT = 5.0
 """Kurtosis of what the upper modes make in space; noise has 3, a front far more."""
 
 
+REMAINS = 0.2
+"""Frames of which the filter leaves less than this share are noise as a whole."""
+
+
 def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
     """Power of white noise per mode and channel `(channel,)`, from `(time, channel, *modes)`.
 
@@ -58,7 +62,7 @@ def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
     gain = torch.where(power > 4 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
     clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
     deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
-    # Rounding is no noise.
-    if deviation < 1e-6 * float(window.std()):
+    # Rounding is no noise, and frames of nothing but noise have no field to be found.
+    if deviation < 1e-6 * float(window.std()) or clean.std() < REMAINS * window.std():
         return window, 0.0
     return clean, deviation

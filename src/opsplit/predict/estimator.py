@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,25 @@ from opsplit.calibration import Calibration, coefficient_scale, forecast_deviati
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.fourier import resample
+from opsplit.io.assemble import Flags
+from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import Model, load_model
-from opsplit.physics import PHYSICS
-from opsplit.predict.denoise import denoise
+from opsplit.predict.compatibility import (
+    UNLIKE,
+    Code,
+    Issue,
+    beyond_dictionary,
+    compatibility,
+    refuse,
+    resampled,
+)
+from opsplit.predict.door import observe
 from opsplit.predict.identify import equation
-from opsplit.predict.range import out_of_range
-from opsplit.predict.rollout import Forecast, rollouts
+from opsplit.predict.kinds import like
+from opsplit.predict.rollout import Forecast, rollout, rollouts
+from opsplit.predict.verdict import Verdict, measure
+from opsplit.predict.window import Window, channel_order, observed_frames, prepare
 from opsplit.predict.working_grid import working_grid
 from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
@@ -30,8 +43,6 @@ from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
     import xarray
-
-    from opsplit.io.recording import Recording
 
 
 class OperatorSplitter:
@@ -50,10 +61,11 @@ class OperatorSplitter:
         device: where to compute, such as `"cpu"` or `"cuda"`.
         memory_mb: limit of a search's working memory.
 
-    After `fit`: `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that
-    was calibrated for the search), `equation_`, `fit_error_`, `search_table_`, the whole
-    `search_result_`, and `notes_`: what is unlike the data the model was trained on, in sentences
-    (`status_` sums them up, `"ok"` if there are none).
+    After `fit`: `verdict_` (how far the composition explains the frames; `status_` is its level in
+    a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
+    calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
+    `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
+    trained on, as codes and sentences) and `notes_` (the sentences alone).
     """
 
     def __init__(
@@ -105,100 +117,122 @@ class OperatorSplitter:
     def __str__(self) -> str:
         if not hasattr(self, "search_result_"):
             return repr(self) + "\nnot fitted: call fit(u, dt=...)"
-        return f"{self.search_result_}\n{self.equation_}"
+        return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
 
     def fit(
         self,
-        u: np.ndarray | Tensor | Trajectories | Recording,
+        u: Any,
         dt: float | None = None,
         extent: float | Sequence[float] | None = None,
         dictionary: OperatorDictionary | None = None,
         report: Report | None = None,
         *,
         times: Sequence[float] | np.ndarray | Tensor | None = None,
+        trajectory: int | None = None,
     ) -> OperatorSplitter:
-        """Find the composition that explains the frames `u`.
+        """Find the one composition that explains the frames `u`.
 
         Arguments:
-            u: `(time, *space)` or `(time, channel, *space)`, numpy or torch; or what `opsplit.read`
-                gives, which knows its times and grid. A frame of NaN is a missing one.
+            u: a numpy array or a torch tensor `(time, *space)`, `(time, channel, *space)` or
+                `(trajectory, time, channel, *space)`; or `Trajectories`, what `opsplit.read`
+                gives, xarray data or a path, which know their times and grid. Several trajectories
+                are of one dynamics and fitted together. A frame of NaN is a missing one.
             dt: time between frames.
-            extent: physical length of the domain per axis (default: the model's).
+            extent: physical length of the domain per axis (default: the model's, with a warning).
             dictionary: other operators than the model's own.
             report: called with the share done and a few words while the search runs.
             times: instead of `dt`, the time of every frame; frames that are missing between two
                 are not made up, the pair is left out.
+            trajectory: fit only this one of several.
         """
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
-        model = load_model(self.model, self.family)
         search = get_search(self.search)
-        config = model.config
-        observed = self._read(u, dt, times, extent, model)
+        model = load_model(self.model, self.family)
+        recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
+        if trajectory is not None:
+            recording = recording.part([trajectory])
         used = model.dictionary if dictionary is None else dictionary
-        bound = next((p.family for p in used.parts if p.family.grid_bound), model.disco.family)
-        grid = working_grid(bound, model.disco.grid, observed.grid)
-        model.check(grid, observed.data.shape[2])
-        last = slice(-self.window, None) if self.window else slice(None)
-        frames = observed.data[0, last]
-        moments = observed.times[last]
-        work = resample(frames.to(device=self.device, dtype=torch.float32), grid.shape)
-        noise = 0.0
-        if search.name == "pursuit" if self.denoise is None else self.denoise:
-            work, noise = denoise(work, grid)
-        unit = (float(work.std()) if config.rescale else 1.0) or 1.0
-        between = moments.diff().tolist()
+        observed, window, issues = self._prepared(recording, model, used, search)
         objective = Objective(
-            used,
-            work / unit,
-            grid,
-            observed.dt if observed.uniform else between,
-            self.scheme,
-            self.refinement,
+            used, window.joined, window.grid, window.steps(), self.scheme, self.refinement,
             self.memory_mb,
-        )
+        )  # fmt: skip
         # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
         result = search.run(objective, report)
+        operators = objective.operators
+        if result.dictionary is not None:
+            operators = result.dictionary.prepare(window.grid, window.joined)
+        issues += beyond_dictionary(used, result.pick)
+        verdict = measure(
+            operators, result.pick, window, objective.dt, self.scheme, self.refinement
+        )
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
         self.coefficients_ = dict(result.identified)
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
-        self.notes_, self.status_ = out_of_range(
-            config, used, self.composition_, work, objective.dt, observed.grid, grid
-        )
-        self._calibration = model.calibration if dictionary is None else None
-        known = self._calibration
-        # An interval around numbers that explain nothing would only mislead.
-        sure = known is not None and known.strategy == result.strategy
-        sure = sure and "unexplained" not in self.status_
-        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
-        known_terms = PHYSICS[config.physics].terms if config.physics in PHYSICS else {}
-        self.equation_ = equation(
-            self.coefficients_,
-            {name: term.text for name, term in known_terms.items()},
-            self.coefficient_intervals_,
-        )
-        self.understood_ = observed.understood
-        self.observed_ = observed
-        self._operators = objective.operators
-        if result.dictionary is not None:
-            self._operators = result.dictionary.prepare(grid, work)
-        self._as_given, self._unit, self.dt_ = u, unit, objective.dt
-        self._frames = len(frames)
-        self.noise_ = noise
-        self._last = work[-1] / unit
-        if noise:
-            self._last = self._carried(work / unit, noise / unit, between)
+        self.observed_, self.understood_ = observed, " ".join(recording.understood)
+        self.dt_, self.noise_ = objective.dt, window.noise
+        self._like, self._window, self._operators = like(u, observed), window, operators
+        self._back = _inverse(channel_order(observed.channels, model.config.channels))
+        self._judge(verdict, issues, used, None if dictionary is not None else model.calibration)
+        self._last = [self._state(i) for i in range(len(window.frames))]
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=2)
         return self
 
-    def _carried(self, frames: Tensor, noise: float, between: list[float]) -> Tensor:
-        """The last frame from all of them: each carried to it by the composition found.
+    def _prepared(
+        self, recording: Recording, model: Model, used: OperatorDictionary, search: Strategy
+    ) -> tuple[Trajectories, Window, list[Issue]]:
+        """The frames as they are, as the operators see them, and what is unusual about them."""
+        config = model.config
+        refuse(compatibility(config, recording))
+        bound = next((p.family for p in used.parts if p.family.grid_bound), model.disco.family)
+        grid = working_grid(bound, model.disco.grid, recording.grid)
+        model.check(grid, recording.shape[2])
+        observed = observed_frames(recording, self.window)
+        clean = search.name == "pursuit" if self.denoise is None else self.denoise
+        window = prepare(observed, grid, config, self.window, clean, self.device)
+        issues = compatibility(config, recording, window.size)
+        # Which operators act decides on resampling, not which the model was trained with.
+        issues = [issue for issue in issues if issue.code is not Code.RESAMPLED]
+        if grid.shape != recording.grid.shape:
+            issues.append(resampled(recording.grid, grid))
+        return observed, window, issues
 
-        Every frame brings its own noise, and the model's error for as long as it is carried.
+    def _judge(
+        self,
+        verdict: Verdict,
+        issues: list[Issue],
+        used: OperatorDictionary,
+        calibration: Calibration | None,
+    ) -> None:
+        """Keep the verdict, and intervals where they can hold."""
+        self.verdict_, self.status_ = verdict, verdict.level.value
+        self.issues_ = tuple(issues)
+        self.notes_ = tuple(issue.text for issue in issues)
+        if not verdict.trusted:
+            self.notes_ += (verdict.text,)
+        self._calibration = known = calibration
+        sure = known is not None and known.strategy == self.search_result_.strategy
+        # An interval around numbers that explain nothing would only mislead.
+        sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
+        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
+        terms = {name: term.text for name, term in used.terms.items()}
+        self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
+
+    def _state(self, trajectory: int) -> Tensor:
+        """The last frame of a trajectory; of noisy ones, what all frames say about it.
+
+        Every frame is carried to the last by the composition found. It brings its own noise, and
+        the model's error for as long as it is carried.
         """
+        window = self._window
+        frames, noise = window.frames[trajectory], window.noise / window.unit
+        if not noise:
+            return frames[-1]
+        between = window.moments[trajectory].diff().tolist()
         per_step = self.composition_.fit_error * float(frames.square().mean().sqrt())
         count = len(frames)
         carried = [per_step * (count - 1 - i) for i in range(count)]
@@ -209,11 +243,10 @@ class OperatorSplitter:
             share = weights[i] / sum(weights[: i + 1])
             held = held + share * (frames[i] - held)
             if i < count - 1:
-                step = rollouts(
-                    self._operators, [self.composition_], held, [between[i]], self.dt_,
+                held = rollout(
+                    self._operators, self.composition_, held, [between[i]], self.dt_,
                     self.scheme, self.refinement,
-                )[0]  # fmt: skip
-                held = step.frames[0]
+                ).frames[0]  # fmt: skip
         return held if bool(held.isfinite().all()) else frames[-1]
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
@@ -245,46 +278,17 @@ class OperatorSplitter:
             )
         return found
 
-    def _read(
-        self,
-        u: np.ndarray | Tensor | Trajectories | Recording,
-        dt: float | None,
-        times: Any,
-        extent: float | Sequence[float] | None,
-        model: Model,
-    ) -> Trajectories:
-        config = model.config
-        trained = model.disco.grid
-        if not isinstance(u, np.ndarray | Tensor | Trajectories) and hasattr(u, "load"):
-            u = u.load(range(min(1, u.shape[0])), slice(-(self.window or 0), None))
-        if isinstance(u, Trajectories):
-            if len(u) != 1:
-                raise OpsplitError(f"fit takes one trajectory, not {len(u)}: u[[0]] is the first.")
-            times = u.times if dt is None and times is None else times
-            extent = u.grid.extent if extent is None else extent
-            u = u.data
-        observed = Trajectories.from_numpy(
-            u,
-            dt=dt,
-            times=times,
-            extent=trained.extent if extent is None else extent,
-            ndim=config.ndim,
-            boundary=trained.boundary,
-        )
-        if len(observed) != 1:
-            raise OpsplitError(
-                f"fit takes one trajectory, the array holds {len(observed)} "
-                f"(read as {observed.understood}). Fit them one by one."
-            )
-        return observed
-
     def forecast(
         self,
         steps: int | None = None,
         times: Sequence[float] | None = None,
         deviation: bool = False,
+        trajectory: int = 0,
     ) -> Forecast:
-        """Like `predict`, with times and a status, and with how far the finalists disagree."""
+        """Like `predict` for one trajectory, with times and a status.
+
+        With `deviation` also how far the finalists disagree.
+        """
         if not hasattr(self, "composition_"):
             raise OpsplitError("Nothing to predict from: call fit(u, dt=...) first.")
         if (steps is None) == (times is None):
@@ -299,20 +303,22 @@ class OperatorSplitter:
         found = rollouts(
             self._operators,
             chosen if deviation else chosen[:1],
-            self._last,
+            self._last[trajectory],
             times,
             self.dt_,
             self.scheme,
             self.refinement,
         )
-        first, spread = found[0], None
+        first, spread, unit = found[0], None, self._window.unit
         if deviation:
+            observed = len(self._window.frames[trajectory])
             missed = pick.free_run_error
-            missed = pick.fit_error * self._frames if missed is None else missed
+            missed = pick.fit_error * observed if missed is None else missed
             members = torch.stack([f.frames for f in found])
-            spread = forecast_deviation(first.frames, members, missed, self._frames) * self._unit
-        frames = resample(first.frames * self._unit, self.observed_.grid.shape)
-        return Forecast(frames, first.times, first.status, spread)
+            spread = forecast_deviation(first.frames, members, missed, observed) * unit
+            spread = spread[:, self._back]
+        frames = resample(first.frames * unit, self.observed_.grid.shape)[:, self._back]
+        return replace(first, frames=frames, deviation=spread, explained=self.verdict_.trusted)
 
     def predict(
         self,
@@ -322,38 +328,37 @@ class OperatorSplitter:
     ) -> Any:
         """Future frames `(time, channel, *space)`, of the same kind as what was fitted.
 
+        Of several trajectories: `(trajectory, time, channel, *space)`. A path or a recording gives
+        numpy; `Trajectories` and xarray data come back as such, at times that go on.
+
         Arguments:
             steps: so many frames, `dt` apart.
             times: or at these times after the last observed frame.
             return_interval: with a probability such as 0.9, return `(frames, lower, upper)`: the
                 true value of a point lies between the last two with that probability.
         """
-        if return_interval is None:
-            return self._like_given(self.forecast(steps, times).frames)
-        factor = self._calibrated().forecast_factor(return_interval)
-        found = self.forecast(steps, times, deviation=True)
-        assert found.deviation is not None
-        half = factor * found.deviation[(..., *[None] * (found.frames.ndim - 2))]
-        bands = (found.frames, found.frames - half, found.frames + half)
-        return tuple(self._like_given(x) for x in bands)
+        wanted = return_interval is not None
+        factor = 0.0
+        if return_interval is not None:
+            factor = self._calibrated().forecast_factor(return_interval)
+        count = len(getattr(self, "_last", [None]))
+        found = [self.forecast(steps, times, deviation=wanted, trajectory=i) for i in range(count)]
+        frames, ahead = torch.stack([f.frames for f in found]), found[0].times
+        if not wanted:
+            return self._like(frames, ahead)
+        spread = torch.stack([f.deviation for f in found if f.deviation is not None])
+        half = factor * spread[(..., *[None] * (frames.ndim - 3))]
+        return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
 
     def to_xarray(self, steps: int) -> xarray.Dataset:
         """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
         from opsplit.xarrays import to_xarray
 
         found, observed = self.forecast(steps), self.observed_
-        facts = {"equation": self.equation_, "status": self.status_}
+        facts = {"equation": self.equation_, "status": self.status_, "verdict": self.verdict_.text}
         return to_xarray(
             found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
         )
-
-    def _like_given(self, frames: Tensor) -> Any:
-        if isinstance(self._as_given, Tensor):
-            kind = self._as_given
-            return frames.to(kind) if kind.is_floating_point() else frames.to(kind.device)
-        array = frames.cpu().numpy()
-        dtype = np.asarray(self._as_given).dtype
-        return array.astype(dtype) if np.issubdtype(dtype, np.floating) else array
 
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
@@ -365,3 +370,12 @@ class OperatorSplitter:
                 f"those to compare with {tuple(truth.shape[1:])}."
             )
         return -float(nrmse(frames[None], truth.reshape(frames.shape)[None]))
+
+
+def _plain(times: Any) -> Any:
+    """Times as numpy, wherever they lie."""
+    return times.numpy(force=True) if isinstance(times, Tensor) else times
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return [order.index(i) for i in range(len(order))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 from torch import Tensor
@@ -16,17 +17,66 @@ from opsplit.search.result import Composition
 from opsplit.splitting import Flow, Scheme, split_step
 
 
+class Outcome(StrEnum):
+    """What became of a rollout."""
+
+    FINITE = "finite"
+    SMOOTHED = "smoothed"
+    """Only without the smallest scales does it stay finite."""
+    DIVERGED = "diverged"
+    """It is NaN from some frame on."""
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Predicted frames `(time, channel, *space)` at `times` after the last observed frame."""
 
     frames: Tensor
     times: Tensor
-    status: str
-    """`ok`; or `smoothed: ...`, where only a forecast without the smallest scales stays finite; or
-    the frame from which the forecast is no longer finite (NaN from there on)."""
+    outcome: Outcome = Outcome.FINITE
+    broken: int | None = None
+    """The frame at which it stopped to be finite (with all scales), counted from 1."""
     deviation: Tensor | None = None
     """Expected size of the error `(time, channel)` before calibration, where it was asked for."""
+    explained: bool = True
+    """Whether the composition explains what was observed; a forecast without is never `ok`."""
+
+    @property
+    def status(self) -> str:
+        """`ok`, or what is wrong with it in words."""
+        words = [] if self.explained else ["unexplained"]
+        if self.outcome is Outcome.SMOOTHED:
+            words.append(
+                f"smoothed: diverged at frame {self.broken} with the upper third of the modes"
+            )
+        if self.outcome is Outcome.DIVERGED:
+            words.append(f"diverged at frame {self.broken}")
+        return ", ".join(words) or "ok"
+
+
+@torch.no_grad()
+def one_step(
+    operators: PreparedDictionary,
+    composition: Composition,
+    states: Tensor,
+    durations: Sequence[float],
+    scheme: Scheme = "strang",
+    refinement: int = 1,
+) -> Tensor:
+    """Every state `(n, channel, *space)` carried on for its own duration."""
+    sets = torch.tensor([composition.operators], device=states.device)
+    strengths = torch.tensor([composition.strengths], dtype=torch.float64).to(states)
+
+    def part(i: int) -> Flow:
+        return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
+
+    flows = [part(i) for i in range(sets.shape[1])]
+    usual = sum(durations) / len(durations)
+    if all(math.isclose(h, usual, rel_tol=1e-3) for h in durations):
+        return split_step(flows, states[None], usual, scheme, refinement)[0]
+    each = zip(states, durations, strict=True)
+    found = [split_step(flows, u[None, None], h, scheme, refinement)[0] for u, h in each]
+    return torch.cat(found)
 
 
 def rollout(
@@ -86,7 +136,7 @@ def rollouts(
         return torch.stack(frames, 1), broken
 
     found, broken = run(list(range(len(sets))), calm=False)
-    status = [f"diverged at frame {b}" if b else "ok" for b in broken]
+    outcome = [Outcome.DIVERGED if b else Outcome.FINITE for b in broken]
     lost = [i for i, b in enumerate(broken) if b]
     if lost and "periodic" in operators.grid.boundary:
         # What runs away does so at the smallest scales, where nothing was learned or resolved.
@@ -94,8 +144,9 @@ def rollouts(
         for row, frames, b in zip(lost, again, still, strict=True):
             if not b:
                 found[row] = frames
-                status[row] = f"smoothed: {status[row]} with the upper third of the modes"
-    return [Forecast(f, moments, words) for f, words in zip(found, status, strict=True)]
+                outcome[row] = Outcome.SMOOTHED
+    each = zip(found, outcome, broken, strict=True)
+    return [Forecast(f, moments, what, b or None) for f, what, b in each]
 
 
 def without_upper_third(u: Tensor, grid: Grid) -> Tensor:

@@ -23,6 +23,7 @@ from torch import Tensor
 from opsplit._version import __version__
 from opsplit.errors import OpsplitError
 from opsplit.metrics import nrmse_per_frame
+from opsplit.predict.rollout import Outcome
 from opsplit.report.animation import Colours, data_uri, film_picks
 from opsplit.report.figures import COLOURS, _figure
 from opsplit.report.page import SCRIPT, STYLE
@@ -102,6 +103,7 @@ class _Page:
         level: float,
     ) -> None:
         self.splitter, self.status, self.level = splitter, forecast.status, level
+        self.outcome, self.verdict = forecast.outcome, splitter.verdict_
         observed = splitter.observed_
         self.grid = observed.grid
         self.channels = tuple(observed.channels if channels is None else channels)
@@ -130,6 +132,7 @@ class _Page:
             still = self.before[-1:].expand_as(self.frames)
             for name, frames in {"forecast": self.frames, "persistence": still}.items():
                 self.errors[name] = nrmse_per_frame(frames[None], self.truth[None])[0].numpy()
+            self.verdict = self.verdict.on_future(self.frames, self.truth, self.before[-1])
         past, future = self.before.numpy(), self.frames.numpy()
         self.colours = [Colours.of(past[:, i], future[:, i]) for i in range(self.shown)]
 
@@ -151,7 +154,7 @@ class _Page:
 
     def html(self, facts: dict[str, str], understood: Sequence[str], notes: Sequence[str]) -> str:
         equation = self.splitter.equation_
-        if self.status != "ok":
+        if self.outcome is not Outcome.FINITE:
             notes = [f"Status of the forecast: {self.status}.", *notes]
         told = facts | {k: v for k, v in versions().items() if k not in facts}
         sections = {
@@ -187,6 +190,7 @@ class _Page:
 <header>
 <p class="kicker">opsplit forecast</p>
 <h1>{escape(equation)}</h1>
+<p class="verdict {self.verdict.level.value}"><strong>{escape(self.verdict.text)}</strong></p>
 <p>{escape(last)}. One step of the composition misses the observed frames by
 {_number(self.splitter.fit_error_)} (relative).</p>
 </header>
@@ -243,7 +247,9 @@ class _Page:
         if not found:
             return "<p>The operators of this model have no known coefficients.</p>"
         if not sure:
-            words = "<p>No intervals: the model is not calibrated for this search.</p>"
+            words = (
+                "<p>No intervals: the model is not calibrated for this search and such data.</p>"
+            )
             return words + _table(["", "value"], found.items(), "coefficients")
         rows = [[name, value, *sure.get(name, (None, None))] for name, value in found.items()]
         return _table(["", "value", "90 % from", "to"], rows, "coefficients")

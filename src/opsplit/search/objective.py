@@ -27,7 +27,8 @@ class Objective:
             `(window, time, channel, *space)`.
         grid: their space.
         dt: time between frames, one number or one per pair of neighbours. Pairs that are much
-            further apart than usual are gaps, and not scored.
+            further apart than usual are gaps, and not scored. An infinite step ends a trajectory:
+            the next frame begins another one of the same dynamics.
         scheme: how operators are composed.
         refinement: substeps per frame.
         memory_mb: candidates are scored in chunks that stay below this.
@@ -136,7 +137,9 @@ class Objective:
         home = self.home(sets, which)
         u = self.windows[home, :1]
         frames = []
-        for count, h in self.observed.substeps():
+        for i, (count, h) in enumerate(self.observed.substeps()):
+            if count == 0:
+                u = self.windows[home, i + 1 : i + 2]
             for _ in range(count):
                 u = self.step(sets, u, strengths, duration=h)
             frames.append(u)

@@ -27,6 +27,8 @@ class Windows:
     """`(window, time, channel, *space)`"""
     steps: Tensor
     """`(time - 1,)` time between neighbouring frames, in double precision on the CPU."""
+    breaks: Tensor
+    """`(time - 1,)` whether the next frame belongs to another trajectory."""
     dt: float
     """The usual time between frames: the median of the steps."""
     scored: Tensor
@@ -47,7 +49,8 @@ class Windows:
         Arguments:
             window: the observed frames.
             grid: their space.
-            dt: time between frames, one number or one per pair of neighbours.
+            dt: time between frames, one number or one per pair of neighbours; infinite between the
+                last frame of a trajectory and the first of another.
         """
         frames = window if window.ndim == 3 + grid.ndim else window[None]
         count = frames.shape[1]
@@ -58,8 +61,10 @@ class Windows:
             raise OpsplitError(
                 f"{count} frames have {count - 1} steps between them, got {len(given)}."
             )
-        steps = given.expand(count - 1)
-        usual = float(steps.median())
+        given = given.expand(count - 1)
+        breaks = given.isinf()
+        usual = float(given[~breaks].median())
+        steps = torch.where(breaks, 2 * GAP * usual, given)
         scored = (steps <= GAP * usual).nonzero()[:, 0].to(frames.device)
         lasting = steps[scored.cpu()]
         # Times read from a file are rounded; equal steps share their calls.
@@ -70,7 +75,7 @@ class Windows:
         whole = frames.flatten(1).norm(dim=1).clamp_min(1e-30)
         sizes = torch.where(norms > 0, norms, whole[:, None])
         durations = usual if even else lasting.to(frames)
-        return cls(frames, steps, usual, scored, durations, states, targets, sizes)
+        return cls(frames, steps, breaks, usual, scored, durations, states, targets, sizes)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -105,10 +110,14 @@ class Windows:
     def substeps(self) -> list[tuple[int, float]]:
         """Number and length of the steps that lead from every frame to the next.
 
-        A gap is crossed in steps that are no longer than the usual one.
+        A gap is crossed in steps that are no longer than the usual one; no step leads from one
+        trajectory to another.
         """
         out = []
-        for span in self.steps.tolist():
+        for span, apart in zip(self.steps.tolist(), self.breaks.tolist(), strict=True):
+            if apart:
+                out.append((0, 0.0))
+                continue
             count = 1 if span <= GAP * self.dt else math.ceil(span / self.dt - 1e-6)
             out.append((count, span / count))
         return out

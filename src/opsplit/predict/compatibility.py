@@ -1,0 +1,229 @@
+"""Whether a model fits data: the one answer, as codes for programs and sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.grid import Grid
+from opsplit.hypernetwork.config import ModelConfig
+from opsplit.io.read import read
+from opsplit.io.recording import Recording
+from opsplit.search import Composition
+from opsplit.trajectories import Trajectories
+
+FACTOR = 4.0
+"""Strengths go up to four, so flows and coefficients up to four times as large are known ground."""
+CLOSE = 1.01
+"""Spacings whose ratio is smaller than this are equal."""
+
+
+class Code(StrEnum):
+    """What an issue is about."""
+
+    NDIM = "ndim"
+    CHANNEL_COUNT = "channel-count"
+    CHANNEL_NAMES = "channel-names"
+    CHANNEL_ORDER = "channel-order"
+    BOUNDARY = "boundary"
+    DT_UNKNOWN = "dt-unknown"
+    EXTENT_GUESSED = "extent-guessed"
+    SPACING = "spacing"
+    EXTENT = "extent"
+    DT = "dt"
+    AMPLITUDE = "amplitude"
+    COEFFICIENT = "coefficient"
+    RESAMPLED = "resampled"
+
+
+class Severity(StrEnum):
+    """Whether a model can be used in spite of an issue."""
+
+    BLOCKS = "blocks"
+    NOTE = "note"
+
+
+UNLIKE = frozenset(
+    {Code.EXTENT_GUESSED, Code.SPACING, Code.EXTENT, Code.DT, Code.AMPLITUDE, Code.COEFFICIENT}
+)
+"""Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One reason why a model does not fit data, or what to mind if it does."""
+
+    code: Code
+    severity: Severity
+    text: str
+    """One sentence, with numbers."""
+
+    @property
+    def blocks(self) -> bool:
+        return self.severity is Severity.BLOCKS
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compatibility(
+    config: ModelConfig, data: Recording | Trajectories, size: float | None = None
+) -> list[Issue]:
+    """All issues between a model and data; the model can be used if none of them blocks.
+
+    Arguments:
+        config: of the model; its weights are not needed.
+        size: root mean square of the fields, where it is known; else amplitudes are not compared.
+    """
+    recording = data if isinstance(data, Recording) else read(data)
+    issues = [*_refusals(config, recording)]
+    if not any(issue.blocks for issue in issues):
+        issues += _notes(config, recording, size)
+    return issues
+
+
+def refuse(issues: Sequence[Issue], source: str = "") -> None:
+    """Raise the first issue that blocks."""
+    for issue in issues:
+        if issue.blocks:
+            raise OpsplitError(f"{source}: {issue}" if source else str(issue))
+
+
+def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
+    found = []
+
+    def say(code: Code, text: str, severity: Severity = Severity.BLOCKS) -> None:
+        found.append(Issue(code, severity, text))
+
+    grid = recording.grid
+    if "dt" in recording.guessed:
+        say(
+            Code.DT_UNKNOWN,
+            "Nothing says the time between frames; add --dt 0.1 (in Python dt=0.1 or "
+            "times=[0, 0.1, 0.25]).",
+        )
+    if grid.ndim != config.ndim:
+        say(
+            Code.NDIM,
+            f"The model knows {config.ndim}-D fields, these are {grid.ndim}-D; "
+            "`opsplit describe` names the models that fit.",
+        )
+    held, known = recording.channels, tuple(config.channels)
+    if len(held) != len(known):
+        say(
+            Code.CHANNEL_COUNT,
+            f"The model knows {len(known)} channel(s) ({', '.join(known)}), the data have "
+            f"{len(held)} ({', '.join(held)}).",
+        )
+    elif held != known and set(held) != set(known):
+        # A name of the model at the place of another one is a mistake, not another convention.
+        moved = [
+            name for name, own in zip(held, known, strict=True) if name in known and name != own
+        ]
+        if moved:
+            say(
+                Code.CHANNEL_NAMES,
+                f"The data have the channels {', '.join(held)}, the model {', '.join(known)}; "
+                f"rename them, or choose them with channels {','.join(known)}.",
+            )
+    walls = tuple(config.grid.boundary)
+    same = grid.ndim == config.ndim
+    if same and "boundary" in recording.known and tuple(grid.boundary) != walls:
+        say(
+            Code.BOUNDARY,
+            f"The data have the boundaries {', '.join(grid.boundary)}, the model "
+            f"{', '.join(walls)}; say boundary {walls[0]} if the data are wrong.",
+        )
+    return found
+
+
+def _notes(config: ModelConfig, recording: Recording, size: float | None) -> list[Issue]:
+    grid, trained = recording.grid, config.grid
+    held, known = recording.channels, tuple(config.channels)
+    found = {}
+    if set(held) == set(known) and held != known:
+        found[Code.CHANNEL_ORDER] = (
+            f"The channels {', '.join(held)} enter the model in its own order, "
+            f"{', '.join(known)}; the forecast has yours."
+        )
+    elif held != known and held != unnamed(len(held)):
+        found[Code.CHANNEL_NAMES] = (
+            f"The channels {', '.join(held)} are taken for the model's {', '.join(known)}, "
+            "in this order."
+        )
+    if "extent" in recording.guessed:
+        found[Code.EXTENT_GUESSED] = recording.guessed["extent"]
+    if config.operator.grid_bound:
+        if not _close(grid.spacing, trained.spacing, CLOSE):
+            found[Code.RESAMPLED] = (
+                f"The fields are resampled to the spacing {trained.spacing[0]:.4g} that these "
+                "operators were trained at; the forecast is on the grid of the data."
+            )
+    elif not _close(grid.spacing, trained.spacing, FACTOR):
+        found[Code.SPACING] = (
+            f"The points are {grid.spacing[0]:.4g} apart; the model was trained at a spacing of "
+            f"{trained.spacing[0]:.4g}, {ratio(grid.spacing[0], trained.spacing[0])}."
+        )
+    if not _close(grid.extent, trained.extent, FACTOR):
+        found[Code.EXTENT] = (
+            f"The box has a length of {grid.extent[0]:.4g}; the model was trained on "
+            f"{trained.extent[0]:.4g}, {ratio(grid.extent[0], trained.extent[0])}."
+        )
+    if not _close([recording.dt], [config.dt], FACTOR):
+        found[Code.DT] = (
+            f"The frames are {recording.dt:.4g} apart; the model was trained on flows of "
+            f"{config.dt:.4g}, {ratio(recording.dt, config.dt)}."
+        )
+    if size is not None and not config.rescale and not _close([size], [config.scale], FACTOR):
+        found[Code.AMPLITUDE] = (
+            f"The fields have a size of {size:.4g}; those the model was trained on "
+            f"{config.scale:.4g}, {ratio(size, config.scale)}."
+        )
+    return [Issue(code, Severity.NOTE, text) for code, text in found.items()]
+
+
+def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> list[Issue]:
+    """Coefficients that lie far beyond those of the operators."""
+    issues = []
+    for name, value in found.coefficients.items():
+        known = float(abs(dictionary.coefficients[name]).max())
+        if abs(value) > FACTOR * known > 0:
+            words = (
+                f"{name} = {value:.4g} lies far beyond the operators of the dictionary, which "
+                f"reach {known:.4g}."
+            )
+            issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
+    return issues
+
+
+def resampled(given: Grid, used: Grid) -> Issue:
+    """The note on fields that operators see on another grid."""
+    points, own = ("x".join(map(str, grid.shape)) for grid in (given, used))
+    words = (
+        f"The fields were resampled from {points} to {own} points, the spacing these operators "
+        "were trained at; the forecast is on the grid of the data."
+    )
+    return Issue(Code.RESAMPLED, Severity.NOTE, words)
+
+
+def unnamed(count: int) -> tuple[str, ...]:
+    """What channels are called that nobody named."""
+    return ("u",) if count == 1 else tuple(f"u{i}" for i in range(count))
+
+
+def ratio(value: float, usual: float) -> str:
+    """`3.2 times less`, to be read by people."""
+    more = value >= usual
+    factor = value / usual if more else usual / max(value, 1e-300)
+    return f"{factor:.3g} times {'more' if more else 'less'}"
+
+
+def _close(these: Sequence[float], those: Sequence[float], factor: float) -> bool:
+    return all(1 / factor <= a / b <= factor for a, b in zip(these, those, strict=True))

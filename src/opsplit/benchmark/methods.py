@@ -42,7 +42,8 @@ def splitting(
         strategy = make_search(search, model, settings)
         if isinstance(strategy, Uniform):
             strategy = replace(strategy, seed=seed)
-        splitter = OperatorSplitter(model, search=strategy, device=device)
+        # One substep, as in the paper.
+        splitter = OperatorSplitter(model, search=strategy, refinement=1, device=device)
         with no_warnings():
             splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()

@@ -68,8 +68,8 @@ class Fit(ReadFlags):
     """Uniform: sets to draw."""
     scheme: Literal["lie", "strang", "fourth"] = "strang"
     """Splitting scheme."""
-    refinement: int = 1
-    """Splitting substeps per frame."""
+    refinement: int | None = None
+    """Splitting substeps per frame (default: as many as the splitting error asks for)."""
     memory_mb: float = 256
     """Limit of the search's working memory."""
 
@@ -126,7 +126,7 @@ class Fit(ReadFlags):
             self.search(),
             self.family,
             scheme=self.scheme,
-            refinement=self.refinement,
+            refinement=self.refinement or "auto",
             window=self.window,
             device=self.device,
             memory_mb=self.memory_mb,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from opsplit.predict.door import observe
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import Forecast, rollout, rollouts
+from opsplit.predict.substeps import search_substeps
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.window import Window, channel_order, observed_frames, prepare
 from opsplit.predict.working_grid import working_grid
@@ -54,7 +55,8 @@ class OperatorSplitter:
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
         scheme: `"lie"`, `"strang"` or `"fourth"`.
-        refinement: splitting substeps per frame.
+        refinement: splitting substeps per frame. `"auto"` raises them until splitting hardly adds
+            to the fitting error (pursuit; the paper's searches take one).
         window: only the last so many frames are fitted (None: all that are given).
         denoise: take white noise out of the observed frames first; clean frames stay as they are.
             None: for pursuit, not for the paper's searches.
@@ -74,7 +76,7 @@ class OperatorSplitter:
         search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",
-        refinement: int = 1,
+        refinement: int | Literal["auto"] = "auto",
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
@@ -154,19 +156,23 @@ class OperatorSplitter:
             recording = recording.part([trajectory])
         used = model.dictionary if dictionary is None else dictionary
         observed, window, issues = self._prepared(recording, model, used, search)
+        given = 1 if self.refinement == "auto" else self.refinement
         objective = Objective(
-            used, window.joined, window.grid, window.steps(), self.scheme, self.refinement,
-            self.memory_mb,
-        )  # fmt: skip
+            used, window.joined, window.grid, window.steps(), self.scheme, given, self.memory_mb
+        )
         # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        result = search.run(objective, report)
+        if self.refinement == "auto" and search.name == "pursuit":
+            result, objective = search_substeps(objective, lambda o: search.run(o, report))
+        else:
+            result = search.run(objective, report)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
         issues += beyond_dictionary(used, result.pick)
         verdict = measure(
-            operators, result.pick, window, objective.dt, self.scheme, self.refinement
+            operators, result.pick, window, objective.dt, self.scheme, objective.refinement
         )
+        self.refinement_ = objective.refinement
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
         self.coefficients_ = dict(result.identified)
@@ -245,7 +251,7 @@ class OperatorSplitter:
             if i < count - 1:
                 held = rollout(
                     self._operators, self.composition_, held, [between[i]], self.dt_,
-                    self.scheme, self.refinement,
+                    self.scheme, self.refinement_,
                 ).frames[0]  # fmt: skip
         return held if bool(held.isfinite().all()) else frames[-1]
 
@@ -307,7 +313,7 @@ class OperatorSplitter:
             times,
             self.dt_,
             self.scheme,
-            self.refinement,
+            self.refinement_,
         )
         first, spread, unit = found[0], None, self._window.unit
         if deviation:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?) (.+)")
+"""A term with a number in front of it."""
 
 
 def equation(
@@ -13,19 +17,32 @@ def equation(
     """A right-hand side from coefficients and the terms they multiply.
 
     `equation({"c": 0.5, "D": 0.3}, {"c": "-u_x", "D": "u_xx"})` is `u_t = -0.5 u_x + 0.3 u_xx`;
-    with intervals the half width of each follows its coefficient, `(0.5 ± 0.01)`.
+    with intervals the half width of each follows its coefficient, `(0.5 ± 0.01)`. A coefficient
+    without a known term multiplies a function of its name, `f_r(u)`.
     """
     words = ""
     for name, value in coefficients.items():
-        term = terms.get(name, name)
-        negative = term.startswith("-")
-        signed = -value if negative else value
+        factor, term = _parts(terms.get(name, f"f_{name}(u)"))
+        signed = factor * value
         sign = "-" if signed < 0 else "+"
         number = f"{abs(signed):.4g}"
         if intervals and name in intervals:
             low, high = intervals[name]
-            number = f"({number} ± {(high - low) / 2:.1g})"
-        words += f" {sign} {number} {term.lstrip('-')}"
+            number = f"({number} ± {abs(factor) * (high - low) / 2:.1g})"
+        words += f" {sign} {number} {term}"
     if not words:
         return "u_t = (no coefficients known)"
     return "u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:])
+
+
+def _parts(text: str) -> tuple[float, str]:
+    """The factor in front of a term, and the term; a sum stands in brackets."""
+    depth, several = 0, False
+    for i, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        several |= depth == 0 and i > 0 and text[i : i + 3] in (" + ", " - ")
+    if several:
+        return 1.0, f"({text})"
+    sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
+    found = LEADING.fullmatch(rest)
+    return (sign * float(found[1]), found[2]) if found else (sign, rest)

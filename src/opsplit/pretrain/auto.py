@@ -162,7 +162,7 @@ def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> d
                 physical = weights * facts.scale ** (1 - degree) / unit**order
                 held[text, linear] = (physical / values[:, None]).median(0).values.numpy()
         if held:
-            out[one.mechanism] = learned_term(held, facts.channels)
+            out[one.mechanism] = learned_term(held, facts.channels, facts.grid.ndim)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -35,6 +36,8 @@ def learned_term(weights: Mapping[tuple[str, bool], np.ndarray], channels: Seque
     orders = {order_of(t) if linear else parse(t).order for t, linear in weights}
     degrees = {1 if linear else parse(t).degree for t, linear in weights}
     order = orders.pop() if len(orders) == 1 else None
+    if ndim == 1:
+        lines = [_on_a_line(line) for line in lines]
     text = lines[0] if len(lines) == 1 else f"({', '.join(line or '0' for line in lines)})"
     return Term(
         (text or "0")[:200],
@@ -42,6 +45,13 @@ def learned_term(weights: Mapping[tuple[str, bool], np.ndarray], channels: Seque
         degrees.pop() if len(degrees) == 1 else None,
         signed=order is not None and order % 2 == 1,
     )
+
+
+def _on_a_line(words: str) -> str:
+    """On one axis the Laplacian is the second derivative."""
+    for power, axes in (("^3", "xxxxxx"), ("^2", "xxxx"), ("", "xx")):
+        words = re.sub(rf"lap{re.escape(power)} (\([^()]*\)|\w+)", rf"\1_{axes}", words)
+    return words.replace("_x_xx", "_xxx")
 
 
 def _signed(value: float, what: str) -> str:
@@ -77,8 +87,8 @@ def _derivative(name: str, what: str) -> str:
         else:
             axes += part[6]
             before += "lap^-1 "
-    held = f"({what})" if axes and (" " in what or "^" in what) else what
-    return before + (f"{held}_{axes}" if axes else what)
+    whole = f"({what})" if name and (" " in what or "^" in what) else what
+    return before + (f"{whole}_{axes}" if axes else whole)
 
 
 def _product(text: str, channels: Sequence[str]) -> str:
@@ -88,6 +98,4 @@ def _product(text: str, channels: Sequence[str]) -> str:
         factor = _derivative(name, channels[channel])
         counts[factor] = counts.get(factor, 0) + 1
     what = " ".join(f if n == 1 else f"{f}^{n}" for f, n in counts.items())
-    if not term.outer:
-        return what
-    return _derivative(term.outer, f"({what})" if " " in what or "^" in what else what)
+    return _derivative(term.outer, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -59,6 +60,12 @@ class Objective:
         """How many operators may act on so many states at once within this memory."""
         numbers = max(p.family.workspace(self.grid, states) for p in self.dictionary.parts)
         return max(1, int(memory_mb * 2**20 / (self.windows.element_size() * numbers * entries)))
+
+    def refined(self, refinement: int) -> Objective:
+        """The same windows and operators, with other substeps per frame."""
+        other = copy(self)
+        other.refinement, other.meter = refinement, Meter()
+        return other
 
     @property
     def windows(self) -> Tensor:

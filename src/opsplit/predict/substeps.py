@@ -1,0 +1,68 @@
+"""How finely a composition must be split: by the error that splitting itself makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from opsplit.search import Composition, Objective, SearchResult
+
+SHARE = 0.2
+"""Splitting may make this share of the fitting error,"""
+NEGLIGIBLE = 1e-4
+"""or this share of the change from frame to frame."""
+POOR = 0.05
+"""A fit that leaves more than this share of the change may suffer from coarse splitting."""
+MOST = 16
+"""Substeps per frame beyond which splitting is not refined."""
+
+
+def splitting_error(objective: Objective, pick: Composition) -> float:
+    """Relative difference between the substeps of the objective and twice as many, mean over the
+    observed transitions."""
+    if len(pick) == 1:
+        return 0.0
+    sets = torch.tensor([pick.operators], device=objective.device)
+    strengths = torch.tensor([pick.strengths], dtype=torch.float64, device=objective.device)
+    states = objective.observed.states[:1]
+    once = objective.step(sets, states, strengths)
+    twice = objective.refined(2 * objective.refinement).step(sets, states, strengths)
+    gap = (once - twice).flatten(2).norm(dim=2) / objective.observed.sizes[:1]
+    found = float(gap.mean())
+    return found if math.isfinite(found) else math.inf
+
+
+def search_substeps(
+    objective: Objective, run: Callable[[Objective], SearchResult]
+) -> tuple[SearchResult, Objective]:
+    """Search again with more substeps until splitting hardly adds to the fitting error.
+
+    A composition that is split too coarsely fits badly, or is not even found.
+    """
+    still = persistence_error(objective)
+    result = run(objective)
+    while objective.refinement < MOST:
+        error = result.pick.fit_error
+        gap = splitting_error(objective, result.pick)
+        allowed = max(SHARE * error, NEGLIGIBLE * still)
+        if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
+            break
+        # The usual scheme is of second order: twice the substeps, a quarter of the error.
+        factor = math.sqrt(gap / allowed) if gap > allowed else 4.0
+        wanted = math.ceil(objective.refinement * min(4.0, max(2.0, factor)))
+        finer = objective.refined(min(MOST, wanted))
+        again = run(finer)
+        if not again.pick.fit_error < error:
+            # Finer splitting does not explain more: something else is wrong.
+            break
+        result, objective = again, finer
+    return result, objective
+
+
+def persistence_error(objective: Objective) -> float:
+    """The fitting error of frames that do not change."""
+    seen = objective.observed
+    change = (seen.targets[:1] - seen.states[:1]).flatten(2).norm(dim=2) / seen.sizes[:1]
+    return max(float(change.mean()), 1e-12)

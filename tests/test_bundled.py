@@ -65,7 +65,7 @@ ALLOWED: dict[tuple[str, str], dict[str, tuple[tuple[int, ...], float]]] = {
     # The least accurate model: 1.4 times what was measured, twice would pass wrong weights.
     ("gray-scott", "unet"): {"diffusion": ((5, 17), 0.17), "reaction": ((25, 37), 0.28)},
     ("navier-stokes", "spectral"): {"advection": ((0,), 1.2e-4), "nu": ((10, 14), 0.01)},
-    ("navier-stokes", "unet"): {"advection": ((0,), 0.25), "nu": ((10, 14), 0.1)},
+    ("navier-stokes", "unet"): {"advection": ((0,), 0.25), "nu": ((10, 14), 0.086)},
 }
 """Operators of every mechanism, and about twice their measured error as a share of the change."""
 

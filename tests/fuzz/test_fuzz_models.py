@@ -42,6 +42,18 @@ def test_damaged_bytes(name: str, small_folder: Path, worker: Worker, tmp_path: 
     tally.close()
 
 
+OPERATORS: list[dict[str, Any]] = [
+    {"kind": "unet", "width": 512, "ndim": 3},
+    {"kind": "unet", "width": 256},
+    {"kind": "polynomial", "degree": 8, "derivatives": True, "inverse": True},
+    {"kind": "flux-stencil", "points": 64, "flux_products": 1024},
+    {"kind": "shifted-stages", "operator": {"kind": "shifted-stages"}},
+    {"kind": "potential-inputs", "operator": {"kind": "unet", "channels": 64, "ndim": 3}},
+    {"kind": "homogeneous", "degree": "learned"},
+    {"kind": "standardised", "centre": [0.0] * 256},
+]
+"""Parts that are well written, but large, or not of this model."""
+
 JUNK = st.recursive(
     st.none()
     | st.booleans()
@@ -50,7 +62,8 @@ JUNK = st.recursive(
     | st.sampled_from([10**9, 2**31, 2**63, 10**30, 10**400])
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["spectral", "unet", "linear", "periodic", "zero", "u", "../../etc"]),
+    | st.sampled_from(["spectral", "unet", "linear", "periodic", "zero", "u", "../../etc"])
+    | st.sampled_from(OPERATORS),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=6,
 )

@@ -11,7 +11,7 @@ from opsplit.search import Composition, Objective, SearchResult
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE = 3e-4
 """or this share of the change from frame to frame."""
 POOR = 0.05
 """A fit that leaves more than this share of the change may suffer from coarse splitting."""

@@ -16,7 +16,9 @@ NEAR = 2e-3
 """Numbers this close to a round one are printed as the round one."""
 
 
-def learned_term(weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str]) -> Term:
+def learned_term(
+    weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str], ndim: int
+) -> Term:
     """The term of a coefficient from its weights per unit of the coefficient.
 
     Arguments:

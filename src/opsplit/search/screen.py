@@ -184,7 +184,9 @@ class Screen:
             weight = 1 / (whole - gain[good]).clamp_min(level / 9 + 1e-12 * whole)
             weight = weight / weight.sum()
             mean = weight @ said
-            moved += mean - total
+            # Relative to what the same algebra says of the pick itself: its quadrature may be off
+            # where frames are far apart, the pick's strengths were refined with real flows.
+            moved += mean - said[good.tolist().index(member)]
             # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
             variance += weight @ (said - mean) ** 2 * weight.square().sum()
         said_in_all = dict(zip(names, (total + moved).tolist(), strict=True))

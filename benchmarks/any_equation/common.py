@@ -99,7 +99,7 @@ def summary(
         "median": float(np.median(finite)) if finite else None,
         "worst": float(np.max(finite)) if finite else None,
         "diverged": len(errors) - len(finite),
-        "errors": list(errors),
+        "errors": [e if np.isfinite(e) else None for e in errors],
         "coefficient_median": {k: float(np.median(v)) for k, v in each.items()},
         "coefficient_max": {k: float(np.max(v)) for k, v in each.items()},
     }

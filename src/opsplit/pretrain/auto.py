@@ -80,12 +80,15 @@ def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> 
     check_data(source.data)
     began = time.monotonic()
     evidence = Evidence(source.data, facts.scale)
-    found = mechanisms(source.data)
+    found, coefficients = mechanisms(source.data), source.coefficients()
     learned = []
     with Progress("structure", enabled=not quiet, every=10.0) as bar:
         for i, (name, environments) in enumerate(found.items()):
             bar.update(i / len(found), f"mechanism {name}")
-            learned.append(learn(evidence, name, environments))
+            labels = None
+            if name in coefficients:
+                labels = coefficients[name][list(environments)].double()
+            learned.append(learn(evidence, name, environments, labels))
     return Structure(tuple(learned), evidence, time.monotonic() - began)
 
 
@@ -150,7 +153,8 @@ def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> d
     out = {}
     coefficients = source.coefficients()
     for one in structure.learned:
-        if one.mechanism not in coefficients or structure.evidence.units.centre:
+        centred = structure.evidence.units.centre and used_terms(one).get("products")
+        if one.mechanism not in coefficients or centred:
             continue
         values = coefficients[one.mechanism][list(one.environments)].double()
         held: dict[tuple[str, bool], np.ndarray] = {}

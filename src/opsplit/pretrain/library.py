@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
@@ -18,6 +18,10 @@ class Atom:
     """A filter for a linear term, a product in the notation of `Products` otherwise."""
     linear: bool
 
+    def repeats(self, channel: int) -> bool:
+        """Whether it is a linear term of this channel, written as a product."""
+        return not self.linear and self.text.partition(":")[0] == f"{channel}"
+
 
 @dataclass(frozen=True)
 class Library:
@@ -28,22 +32,35 @@ class Library:
 
 
 def libraries(channels: int, ndim: int) -> list[Library]:
-    """Structures in the order in which they are preferred: each holds the ones before it."""
+    """Structures in the order in which they are preferred.
+
+    Each holds those before it, but for fractional derivatives, which compete by themselves.
+    """
     axes = "xyz"[:ndim]
-    held: list[Atom] = []
-    out: list[Library] = []
+    held = list(_linear(channels, axes))
+    out = [Library("linear", tuple(held)), Library("fractional", (*held, *_fractional(axes)))]
     for name, atoms in (
-        ("linear", _linear(channels, axes)),
         ("polynomial of degree 2", _polynomial(channels, 2)),
         ("polynomial of degree 3", _polynomial(channels, 3)),
         ("conservative polynomial", _conservative(channels, axes)),
         ("products with derivatives", _slopes(channels, axes)),
         ("products with potentials", _potentials(channels, axes)),
     ):
+        before = len(held)
         held += [atom for atom in atoms if atom not in held]
-        if len(held) <= MOST_TERMS and (not out or len(held) > len(out[-1].atoms)):
+        if before < len(held) <= MOST_TERMS:
             out.append(Library(name, tuple(held)))
     return out
+
+
+def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:
+    """All terms of several structures, each once."""
+    return tuple(dict.fromkeys(atom for library in known for atom in library.atoms))
+
+
+def _fractional(axes: str) -> Iterator[Atom]:
+    for name in ("half", "abs", "abs.half", "lap.half", "abs3", *(f"{a}.abs" for a in axes)):
+        yield Atom(name, linear=True)
 
 
 def _linear(channels: int, axes: str) -> Iterator[Atom]:

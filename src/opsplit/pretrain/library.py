@@ -42,6 +42,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
     for name, atoms in (
         ("polynomial of degree 2", _polynomial(channels, 2)),
         ("polynomial of degree 3", _polynomial(channels, 3)),
+        ("polynomial of high degree", _high(channels)),
         ("conservative polynomial", _conservative(channels, axes)),
         ("products with derivatives", _slopes(channels, axes)),
         ("products with potentials", _potentials(channels, axes)),
@@ -80,6 +81,13 @@ def _polynomial(channels: int, degree: int) -> Iterator[Atom]:
         yield Atom("*".join(map(str, chosen)), linear=False)
 
 
+def _high(channels: int) -> Iterator[Atom]:
+    """Smooth reactions that are no polynomial, such as sines, want a few degrees more."""
+    for degree in {1: (4, 5, 6, 7), 2: (4, 5)}.get(channels, ()):
+        for chosen in combinations_with_replacement(range(channels), degree):
+            yield Atom("*".join(map(str, chosen)), linear=False)
+
+
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:
     for degree in (2, 3):
         for chosen in combinations_with_replacement(range(channels), degree):
@@ -95,6 +103,9 @@ def _slopes(channels: int, axes: str) -> Iterator[Atom]:
         # Of one channel, u u_x is half of (u^2)_x.
         for channel, slope in product(range(channels), slopes):
             yield Atom(f"{channel}*{slope}", linear=False)
+            if not slope.startswith(f"{channel}:"):
+                # A flux along the gradient of another channel, as in chemotaxis.
+                yield Atom(f"{channel}*{slope}@{slope[-1]}", linear=False)
 
 
 def _potentials(channels: int, axes: str) -> Iterator[Atom]:

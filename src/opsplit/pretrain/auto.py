@@ -46,6 +46,20 @@ EXACT = 1e-5
 MOST_DIRECTIONS = 8
 
 
+def structure_words(report: dict[str, Any]) -> str:
+    """The choice, its rivals and their errors, as a table to read."""
+    lines = ["mechanism  error of a step  terms (rivals and their errors)"]
+    for row in report["mechanisms"]:
+        rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
+        terms = ", ".join(t or "identity" for t in row["terms"])
+        lines.append(f"{row['mechanism']:9}  {row['error']:15.2g}  {terms} ({rivals})")
+    lines.append(
+        f"found in {report['seconds']:.1f} s; the error of a step is relative to its change, on "
+        f"fields that were not fitted.\nverdict: {report['verdict']}"
+    )
+    return "\n".join(lines)
+
+
 @dataclass(frozen=True)
 class Structure:
     """What evidence says about all mechanisms of a data set."""
@@ -71,7 +85,18 @@ class Structure:
                 ],
             })  # fmt: skip
         weak = [row["mechanism"] for row in rows if row["worst"] > GOOD]
-        verdict = "good for compositions" if not weak else f"weak: {', '.join(weak)}"
+        verdict = "good for compositions"
+        if weak:
+            verdict = (
+                f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
+                "few frames, or terms that no structure has)"
+            )
+        mixed = [row["mechanism"] for row in rows if "+" in row["mechanism"]]
+        if mixed:
+            verdict += (
+                f"; {', '.join(mixed)} act together in the data: forecasts are not affected, but "
+                "their coefficients can only be told apart by other trajectories"
+            )
         return {"verdict": verdict, "seconds": self.seconds, "mechanisms": rows}
 
 

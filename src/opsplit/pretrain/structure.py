@@ -24,7 +24,7 @@ from opsplit.pretrain.regression import Moments, Units, mode_counts, moments, se
 from opsplit.pretrain.sources import resolved_frames
 from opsplit.trajectories import Trajectories
 
-SIMPLER = 1.5
+SIMPLER = 1.1
 """A simpler structure is taken where its error is at most this many times the best."""
 ENOUGH = 1e-4
 """Errors below this share of the change count as equal."""

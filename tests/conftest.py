@@ -25,6 +25,7 @@ from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.extract import extract
 from opsplit.pretrain.loop import Execution
 from opsplit.pretrain.run import pretrain
+from opsplit.terms import Term
 
 settings.register_profile(
     "opsplit", deadline=None, max_examples=20, derandomize=True, database=None
@@ -83,7 +84,8 @@ def exact() -> Callable[..., OperatorDictionary]:
     def build(c: Sequence[float], D: Sequence[float]) -> OperatorDictionary:
         terms = [{"advection": x} for x in c] + [{"diffusion": x} for x in D]
         known = {"c": [*c, *(0.0 for _ in D)], "D": [*(0.0 for _ in c), *D]}
-        return OperatorDictionary.analytic(1, 1, terms, known)
+        found = OperatorDictionary.analytic(1, 1, terms, known)
+        return replace(found, terms={"c": Term("-u_x"), "D": Term("u_xx")})
 
     return build
 

@@ -133,7 +133,7 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
         ("info nothing", "'nothing' is neither a known name"),
         ("info missing.npz", "No such file: missing.npz"),
         ("info cut.npz", "cut.npz is not a trajectory file"),
-        ("generate nothing", "Unknown physics 'nothing'; choose from ['advection-diffusion'"),
+        ("generate nothing", "Unknown physics 'nothing'; choose from advection-diffusion"),
         ("generate --split nowhere", "Unknown split 'nowhere' of advection-diffusion"),
         ("generate --frames 1", "at least 2 frames"),
         (
@@ -144,7 +144,7 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
         ("pretrain nothing --preset tiny", "'navier-stokes'], or give --data"),
         ("pretrain --preset tiny --training.batches.split nowhere", "Unknown split 'nowhere'"),
         ("pretrain --recipe secret", "Unknown recipe 'secret'"),
-        ("pretrain --operator secret", "Unknown operator 'secret'; choose from spectral"),
+        ("pretrain --operator secret", "Unknown operator 'secret'; choose from auto, spectral"),
         ("pretrain --preset tiny --training.recipe codebook", "stored trajectories with --data"),
         ("pretrain --preset tiny --data missing.npz", "No such file: missing.npz"),
         ("pretrain --preset tiny --data silent.npz", "silent.npz does not say the time between"),

@@ -241,7 +241,7 @@ class Single(Strategy):
 
 def test_a_search(cli: Callable[[str], str], tmp_path: Path) -> None:
     SEARCHES.add("single", Single)
-    truth = opsplit.get_physics("advection-diffusion").generate("D", 1, seed=0).data[0, :16]
+    truth = opsplit.get_physics("advection-diffusion").generate("train", 1, seed=0).data[0, :16]
     s = opsplit.OperatorSplitter("advection-diffusion", search="single")
     s.fit(truth, dt=10 / 99, extent=LENGTH)
     best = opsplit.OperatorSplitter(search=opsplit.Beam(max_parts=1)).fit(

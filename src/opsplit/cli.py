@@ -74,6 +74,8 @@ def _start(arguments: list[str]) -> Common:
     gc.disable()
     try:
         command = parse(arguments)
+        # A wrong flag is refused before the long import.
+        command.check()
         import_module("torch")
     finally:
         gc.freeze()

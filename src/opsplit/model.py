@@ -27,9 +27,12 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
+from opsplit.physics import first_physics
 
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
+DEFAULT_MODEL = first_physics()
+"""The bundled model that is taken if none is given."""
 HALF_ABOVE = 1_000_000
 """Tensors with more numbers than this are stored in half precision."""
 
@@ -164,7 +167,7 @@ def bundled() -> dict[str, list[str]]:
 
 
 def locate(model: str | Path, family: str | None = None) -> Path:
-    """The directory of a bundled name (`"advection-diffusion"`) or of a path."""
+    """The directory of a bundled name (`opsplit info` lists them) or of a path."""
     path = Path(model)
     names = bundled()
     if str(model) in names:

@@ -42,11 +42,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:
+            self.require(name)
             places = self._places()
-            if name not in places:
-                raise OpsplitError(
-                    f"Unknown {self.what} {name!r:.60}; choose from {', '.join(places)}."
-                )
             module, _, attribute = places[name].partition(":")
             try:
                 self._loaded[name] = getattr(import_module(module), attribute)
@@ -55,6 +52,14 @@ class Registry(Mapping[str, T], Generic[T]):
                     f"The {self.what} {name!r} cannot be imported from {places[name]}: {reason}"
                 ) from None
         return self._loaded[name]
+
+    def require(self, name: str) -> None:
+        """Refuse a name that is not in the registry, without importing its member."""
+        places = self._places()
+        if name not in places:
+            raise OpsplitError(
+                f"Unknown {self.what} {name!r:.60}; choose from {', '.join(places)}."
+            )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places())

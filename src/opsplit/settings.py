@@ -237,14 +237,26 @@ def _one_of(arguments: tuple[Any, ...], value: Any, what: str, from_file: bool) 
     """The first of several types that takes the value."""
     if value is None and type(None) in arguments:
         return None
-    said = None
+    said: list[OpsplitError] = []
     for one in arguments:
         if one is not type(None):
             try:
                 return _converted(one, value, what, from_file)
             except OpsplitError as reason:
-                said = reason
-    raise said or OpsplitError(f"{what} must not be {shown(value)}.")
+                # Of the type that was meant, the reason says more.
+                said.insert(0 if _same_type(one, value) else len(said), reason)
+    raise said[0]
+
+
+def _same_type(hint: Any, value: Any) -> bool:
+    """Whether a value has the basic type of an annotation, whatever its range."""
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return type(value) in {type(a) for a in get_args(hint)}
+    plain_type = get_origin(hint) or hint
+    numbers = plain_type is float and type(value) is int
+    return numbers or type(value) is plain_type or (plain_type is tuple and type(value) is list)
 
 
 def _tuple(arguments: tuple[Any, ...], value: Any, what: str, from_file: bool) -> Any:

@@ -45,7 +45,8 @@ def command(arguments: list[str]) -> None:
             cli.main(arguments)
     except SystemExit as end:
         said = err.getvalue()
-        if end.code not in (0, None, 2) or "Traceback" in said:
+        # 3: the fit explains nothing, and says so.
+        if end.code not in (0, None, 2, 3) or "Traceback" in said:
             raise RuntimeError(f"exit code {end.code}: {said[-500:]}") from None
         if end.code == 2:
             if not said.strip():

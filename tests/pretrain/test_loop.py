@@ -29,7 +29,7 @@ from opsplit.hypernetwork.config import ModelConfig, Recipe
 from opsplit.hypernetwork.disco import Disco
 from opsplit.metrics import nrmse, relative_error
 from opsplit.model import Model
-from opsplit.operators import Homogeneous
+from opsplit.operators import Homogeneous, Spectral
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.pretrain import clock
@@ -515,7 +515,10 @@ def test_dictionary_is_what_the_recipe_learned(
         budget={"steps": 1},
         batches={"environments": 2, "states": 2},
     )
-    made = pretrain(file, tmp_path / "model", training=config, preset="tiny", execution=QUIET)
+    made = pretrain(
+        file, tmp_path / "model", operator=Spectral(), training=config, preset="tiny",
+        execution=QUIET,
+    )  # fmt: skip
     model = Model.load(tmp_path / "model")
     assert model.metrics == made.metrics
     codes = model.dictionary.parts[0].codes
@@ -544,7 +547,10 @@ def test_an_encoder_trained_alone_leaves_the_operators_as_they_are(
 
     def made(name: str, **start: Any) -> Model:
         config = changed(usual, start=start)
-        pretrain(file, tmp_path / name, training=config, preset="tiny", execution=QUIET)
+        pretrain(
+            file, tmp_path / name, operator=Spectral(), training=config, preset="tiny",
+            execution=QUIET,
+        )  # fmt: skip
         return Model.load(tmp_path / name)
 
     first = made("first")

@@ -138,7 +138,9 @@ def test_operators_by_value_and_by_name(given: Any, expected: OperatorFamily) ->
 
 
 def test_other_operators_are_refused() -> None:
-    with pytest.raises(OpsplitError, match="Unknown operator 'network'; choose from spectral"):
+    with pytest.raises(
+        OpsplitError, match="Unknown operator 'network'; choose from auto, spectral"
+    ):
         chosen("network")
     with pytest.raises(OpsplitError, match="a nonlinearity or a name, got 3"):
         chosen(3)  # type: ignore[arg-type]

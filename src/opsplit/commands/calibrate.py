@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
+
+import tyro
 
 from opsplit._files import origin
 from opsplit.commands.common import Common, model_files, once
 from opsplit.physics import first_physics
+from opsplit.search.registry import SEARCHES, search_names
 
 
 @dataclass(frozen=True)
@@ -20,16 +23,24 @@ class Calibrate(Common):
 
     model: str = first_physics()
     """A bundled name or a model directory; calibration.json goes into --out."""
-    family: Literal["spectral", "unet"] | None = None
-    """Which of the bundled models."""
-    strategy: Literal["pursuit", "beam", "uniform"] = "pursuit"
-    """The search whose spreads are calibrated."""
+    family: str | None = None
+    """Which of the bundled models of that name, such as spectral or unet."""
+    strategy: Annotated[
+        str,
+        tyro.conf.arg(
+            help=f"The search whose spreads are calibrated: {', '.join(search_names())}."
+        ),
+    ] = "pursuit"
     n: int = 64
     """Trajectories of every test column, and as many again to measure the coverage."""
     seed: int = 77
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
     """Folder for calibration.json: the model's own to put it into use."""
+
+    def check(self) -> None:
+        super().check()
+        SEARCHES.require(self.strategy)
 
     def run(self) -> None:
         from opsplit.model import locate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -23,8 +23,8 @@ class Demo(Common):
     physics: Annotated[str, tyro.conf.arg(help=f"The equation: {', '.join(PHYSICS)}.")] = (
         first_physics()
     )
-    family: Literal["spectral", "unet"] = "spectral"
-    """Operators of the bundled model (the unet takes a minute or more)."""
+    family: str = "spectral"
+    """Operators of the bundled model: spectral or unet, which takes a minute or more."""
     model: Path | None = None
     """Use this model directory instead of the bundled one."""
     out: Path | None = Path("demo")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
 
 from opsplit.commands.common import model_files, once
 from opsplit.commands.describe import ReadFlags
 from opsplit.errors import OpsplitError, no_warnings
+from opsplit.physics import first_physics
+from opsplit.search.registry import SEARCHES, search_names
 
 if TYPE_CHECKING:
     from opsplit.io.recording import Recording
@@ -37,10 +41,10 @@ class Fitted:
 class Fit(ReadFlags):
     """Flags of everything that fits a composition to observed frames."""
 
-    model: str = "advection-diffusion"
+    model: str = first_physics()
     """A bundled name or a model directory."""
-    family: Literal["spectral", "unet"] | None = None
-    """Which of the bundled models."""
+    family: str | None = None
+    """Which of the bundled models of that name, such as spectral or unet."""
     trajectory: int = 0
     """Which trajectory of a file that holds several."""
     window: int = 16
@@ -48,10 +52,15 @@ class Fit(ReadFlags):
     start: int | None = None
     """The first of them; frames after them are compared with the forecast (default: the last ones
     are fitted, of a file with coefficients, which are data to test on, the first ones)."""
-    strategy: Literal["pursuit", "beam", "uniform"] = "pursuit"
-    """How to search: pursuit also fits strengths; beam and uniform are the paper's."""
-    width: int = 4
-    """Beam: compositions kept per length."""
+    strategy: Annotated[
+        str,
+        tyro.conf.arg(
+            help=f"How to search: {', '.join(search_names())}. Pursuit also fits strengths; beam "
+            "and uniform are the paper's."
+        ),
+    ] = "pursuit"
+    width: int | None = None
+    """Pursuit and beam: compositions kept per length (default: that of the search)."""
     max_parts: int = 5
     """Longest composition."""
     threshold: float = 0.05
@@ -75,6 +84,7 @@ class Fit(ReadFlags):
 
     def check(self) -> None:
         super().check()
+        SEARCHES.require(self.strategy)
         if self.window < 2:
             raise OpsplitError(f"--window counts frames and must be at least 2, got {self.window}.")
         if not 0 <= self.threshold < 1:
@@ -134,19 +144,10 @@ class Fit(ReadFlags):
 
     def search(self) -> Strategy:
         """The strategy that the flags describe."""
-        from opsplit.search import Beam, Pursuit, Uniform
-
-        limits: dict[str, Any] = {
-            "max_seconds": self.max_seconds,
-            "max_evaluations": self.max_evaluations,
-        }
-        if self.rerank is not None:
-            limits["rerank"] = self.rerank
-        if self.strategy == "uniform":
-            return Uniform(self.trials, self.max_parts, self.seed, **limits)
-        if self.strategy == "beam":
-            return Beam(self.width, self.max_parts, self.threshold, **limits)
-        return Pursuit(self.max_parts, self.threshold, refine=self.refine, **limits)
+        chosen = SEARCHES[self.strategy]
+        flags = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {f.name: flags.get(f.name) for f in fields(chosen)}
+        return chosen(**{name: value for name, value in given.items() if value is not None})
 
     def result(self, fitted: Fitted) -> dict[str, Any]:
         """What all three commands report."""
@@ -203,7 +204,7 @@ def said(r: dict[str, Any]) -> str:
 class Search(Fit):
     """Find the composition of known operators that explains observed frames.
 
-    Example: opsplit search frames.npy --dt 0.101 --model advection-diffusion --out found
+    Example: opsplit search frames.npy --dt 0.101 --out found
     """
 
     def run(self) -> None:
@@ -214,7 +215,7 @@ class Search(Fit):
 class Identify(Fit):
     """Name the equation behind observed frames and its coefficients.
 
-    Example: opsplit identify frames.npy --dt 0.101 --model advection-diffusion
+    Example: opsplit identify frames.npy --dt 0.101
     """
 
     def run(self) -> None:

@@ -15,7 +15,7 @@ from opsplit.dictionary.part import Part
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.decoder import UNITS, Decoder
 from opsplit.operators import OperatorFamily
-from opsplit.settings import NUMBER, AtMost, Between, Names, Settings, Size, plain
+from opsplit.settings import NUMBER, AtMost, Between, Printable, Settings, Size, plain
 from opsplit.terms import Term
 
 FORMAT = 2
@@ -81,7 +81,7 @@ class StoredFacts(Settings):
 
     parts: Annotated[tuple[StoredPart, ...], AtMost(1000)]
     coefficients: Mapping[str, Annotated[tuple[float, ...], NUMBER]]
-    provenance: Annotated[Names, AtMost(1_000_000)]
+    provenance: Annotated[tuple[str, ...], AtMost(1_000_000), Printable()]
     terms: Mapping[str, Term]
     max_strengths: Annotated[tuple[float, ...], Between(1e-30, 1e30)]
 

@@ -19,7 +19,7 @@ from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
-from opsplit.model import Model, load_model
+from opsplit.model import DEFAULT_MODEL, Model, load_model
 from opsplit.predict.compatibility import (
     UNLIKE,
     Code,
@@ -72,7 +72,7 @@ class OperatorSplitter:
 
     def __init__(
         self,
-        model: str | Path | Model = "advection-diffusion",
+        model: str | Path | Model = DEFAULT_MODEL,
         search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",

@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from blind import BLIND
+from blind import BLIND, FIRST, SECOND
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
 
 WORDS = {
@@ -23,6 +23,7 @@ WORDS = {
     "unet": "the U-Net family, 3 minutes",
     "report": "tables and figure from what was measured",
 }
+GROUPS = {"ten": [*EQUATIONS], "first": [*FIRST], "second": [*SECOND], "all": [*ALL]}
 EXAMPLES = """examples:
   OMP_NUM_THREADS=1 python benchmarks/any_equation data ours --equations allen-cahn
   OMP_NUM_THREADS=1 python benchmarks/any_equation data ours given sindy report
@@ -42,15 +43,14 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", choices=[*WORDS], metavar="PART")
     parser.add_argument(
         "--equations", nargs="+", default=[*EQUATIONS], metavar="NAME",
-        choices=[*ALL, "all", "blind"],
-        help=f"default: {', '.join(EQUATIONS)}; others: {', '.join(BLIND)}; all; blind",
+        choices=[*ALL, *GROUPS],
+        help=f"default: {', '.join(EQUATIONS)}; others: {', '.join(BLIND)}; or a group: {', '.join(GROUPS)}",
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.0, help="of training (ours: 1)")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "runs" / "any-equation")
     parser.add_argument("--force", action="store_true", help="measure all again")
     args = parser.parse_args()
-    groups = {"all": [*ALL], "blind": [*BLIND]}
-    names = [n for chosen in args.equations for n in groups.get(chosen, [chosen])]
+    names = [n for chosen in args.equations for n in GROUPS.get(chosen, [chosen])]
     for part in args.parts:
         if part == "report":
             import report

@@ -1,7 +1,9 @@
-"""Equations for a blind test: other kinds, units, symmetries and dimensions than the ten.
+"""Equations for blind tests: other kinds, units, symmetries and dimensions than the ten.
 
-They were written down after the method was finished, and nothing was changed for them. Some hold
-terms that the library of candidates does not have; these show what happens then.
+The first round was written down after the method worked on the ten. What it showed led to changes
+of the method, so its present numbers are no longer those of a blind test. The second round was
+written down after these changes, and nothing was changed for it. Some equations hold terms that
+the library of candidates does not have; these show what happens then.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def _vector(lap_weights: tuple[float, float]) -> Mechanism:
     )
 
 
-BLIND: dict[str, Equation] = {
+FIRST: dict[str, Equation] = {
     e.name: e
     for e in (
         Equation(
@@ -134,3 +136,88 @@ BLIND: dict[str, Equation] = {
         ),
     )
 }  # fmt: skip
+
+SECOND: dict[str, Equation] = {
+    e.name: e
+    for e in (
+        Equation(
+            "shallow-water",
+            {
+                "a": Mechanism(
+                    "(-(h u)_x, -u u_x)", 0.3, 1.5,
+                    nonlinear=lambda u, d: _stack(-d(u[0] * u[1], "x"), -d(u[1] ** 2 / 2, "x")),
+                ),
+                "g": Mechanism(
+                    "(0, -h_x)", 0.3, 1.5, nonlinear=lambda u, d: _stack(0 * u[0], -d(u, "x")[0])
+                ),
+                "nu": Mechanism("(h_xx, u_xx)", 0.02, 0.1, lambda k: -(k**2)),
+            },
+            128, 10.0, 0.05, (0.5, 1.5), channels=("h", "u"), modes=3,
+        ),
+        Equation(
+            "benjamin-ono",
+            {
+                "a": Mechanism("-u u_x", 0.3, 1.5, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "b": Mechanism("-H u_xx", 0.1, 0.8, lambda k: 1j * k * abs(k)),
+            },
+            128, 20.0, 0.05, modes=4,
+        ),
+        Equation(
+            "kawahara",
+            {
+                "a": Mechanism("-u u_x", 0.5, 3.0, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "b": Mechanism("-u_xxx", 0.01, 0.08, lambda k: 1j * k**3),
+                "c": Mechanism("u_xxxxx", 0.001, 0.006, lambda k: 1j * k**5),
+            },
+            128, 10.0, 0.02, modes=4,
+        ),
+        Equation(
+            "may-leonard",
+            {
+                "r": Mechanism(
+                    "u_i (1 - u_i - 1.5 u_j - 0.5 u_k)", 0.5, 2.0,
+                    nonlinear=lambda u, d: u
+                    * (1 - u - 1.5 * np.roll(u, -1, 0) - 0.5 * np.roll(u, -2, 0)),
+                ),
+                "D": Mechanism("lap u_i", 0.05, 0.5, lambda k: -(k**2)),
+            },
+            128, 20.0, 0.2, (0.0, 0.8), channels=("u", "v", "w"),
+        ),
+        Equation(
+            "monod",
+            {
+                "m": Mechanism(
+                    "(u v / (0.3 + v), -u v / (0.3 + v))", 0.3, 1.5,
+                    nonlinear=lambda u, d: _stack(
+                        u[0] * u[1] / (0.3 + u[1]), -u[0] * u[1] / (0.3 + u[1])
+                    ),
+                ),
+                "l": Mechanism("(-u, 0)", 0.1, 0.5, nonlinear=lambda u, d: _stack(-u[0], 0 * u[0])),
+                "D": Mechanism(
+                    "(u_xx, 2 v_xx)", 0.05, 0.5, lambda k: np.stack([-(k**2), -2 * k**2])
+                ),
+            },
+            128, 20.0, 0.1, (0.1, 1.5), channels=("u", "v"),
+        ),
+        Equation(
+            "zakharov-kuznetsov",
+            {
+                "a": Mechanism("-u u_x", 0.3, 1.5, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "b": Mechanism("-(lap u)_x", 0.02, 0.1, lambda k, m: 1j * k * (k**2 + m**2)),
+            },
+            48, 10.0, 0.05, ndim=2, modes=3, trajectories=4,
+        ),
+        Equation(
+            "thin-film",
+            {
+                "f": Mechanism(
+                    "-(u^3 u_xxx)_x", 0.02, 0.1,
+                    nonlinear=lambda u, d: -d(u**3 * d(u, "xxx"), "x"),
+                ),
+                "g": Mechanism("(u^3 u_x)_x", 0.02, 0.1, nonlinear=lambda u, d: d(u**4 / 4, "xx")),
+            },
+            128, 20.0, 0.1, (0.5, 1.5), modes=4, substeps=160,
+        ),
+    )
+}  # fmt: skip
+BLIND = {**FIRST, **SECOND}

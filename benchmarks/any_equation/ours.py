@@ -28,7 +28,7 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
     folder = out / name / part
     command = ["pretrain", name, "--data", str(out / name / "train.npz"), "--minutes"]
     command += [f"{minutes:g}", "--threads", "1", "--out", str(folder), *FLAGS[part]]
-    began = time.monotonic()
+    began, started = time.monotonic(), time.time()
     run = subprocess.run(
         [sys.executable, "-m", "opsplit", *command],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
@@ -38,11 +38,24 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
     if run.returncode:
         return {**row, "failure": (run.stderr.strip().splitlines() or ["no message"])[-1]}
     row |= {"curve": _curve(folder), "structure": _structure(folder)}
+    row |= {"change": _change(out / name / "train.npz")}
+    usable = folder / "structure" / "metrics.json"
+    if usable.exists():
+        row["usable_seconds"] = usable.stat().st_mtime - started
     try:
         return row | _forecasts(out, name, folder, TRIED[part])
     except Exception as reason:
         traceback.print_exc()
         return {**row, "failure": f"{type(reason).__name__}: {reason}"}
+
+
+def _change(file: Path) -> float:
+    """How much the training fields change between frames, relative to their size."""
+    with np.load(file) as stored:
+        data = stored["data"]
+    flat = data.reshape(*data.shape[:2], -1)
+    size = np.linalg.norm(flat[:, 1:], axis=2)
+    return float((np.linalg.norm(np.diff(flat, axis=1), axis=2) / size.clip(1e-30)).mean())
 
 
 def _curve(folder: Path) -> list[dict[str, float]]:

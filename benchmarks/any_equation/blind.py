@@ -59,7 +59,8 @@ FIRST: dict[str, Equation] = {
                 ),
                 "g": Mechanism(
                     "-(u^2 + v^2) (u - 1.2 v, v + 1.2 u)", 0.3, 1.5,
-                    nonlinear=lambda u, d: -_square(u) * _stack(u[0] - 1.2 * u[1], u[1] + 1.2 * u[0]),
+                    nonlinear=lambda u, d: -_square(u)
+                    * _stack(u[0] - 1.2 * u[1], u[1] + 1.2 * u[0]),
                 ),
             },
             128, 50.0, 0.1, channels=("u", "v"), modes=8, substeps=40,

@@ -31,9 +31,7 @@ def work(out: Path, name: str) -> Row:
     }
 
 
-def _store(
-    file: Path, equation: Equation, data: np.ndarray, known: dict[str, np.ndarray]
-) -> None:
+def _store(file: Path, equation: Equation, data: np.ndarray, known: dict[str, np.ndarray]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         file,

@@ -16,9 +16,14 @@ import numpy as np
 import torch
 from common import ALL, OBSERVED, PREDICTED, TESTS, Row, nrmse, summary, test_data
 
-FLAGS = {"ours": [], "former": ["--operator", "gated-products"], "unet": ["--operator", "unet"]}
-MINUTES = {"ours": 1.0, "former": 3.0, "unet": 3.0}
-TRIED = {"ours": TESTS, "former": 8, "unet": 8}
+FLAGS = {
+    "ours": [],
+    "blind": [],
+    "former": ["--operator", "gated-products"],
+    "unet": ["--operator", "unet"],
+}
+MINUTES = {"ours": 1.0, "blind": 0.25, "former": 3.0, "unet": 3.0}
+TRIED = {"ours": TESTS, "blind": TESTS, "former": 8, "unet": 8}
 """Test trajectories."""
 
 

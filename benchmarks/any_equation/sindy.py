@@ -62,7 +62,7 @@ class Features:
 
     def __init__(self, equation: Equation) -> None:
         self.equation = equation
-        # Terms of fourth order are common in one dimension; in two, only scalar equations afford it.
+        # Derivatives of fourth order in two channels would make the library too large.
         self.order = 4 if len(equation.channels) == 1 else 2
         self.library = self._library()
         powers = self.library.function_library.powers_
@@ -189,7 +189,7 @@ class Features:
 
     @cached_property
     def signatures(self) -> np.ndarray | None:
-        """Weights `(mechanism, channel, feature)` of the true terms; none if they are no features."""
+        """Weights `(mechanism, channel, feature)` of the true terms, if they are features."""
         equation = self.equation
         rng = np.random.default_rng(0)
         fields = np.stack([equation.initial(rng) for _ in range(4 if equation.ndim > 1 else 40)])

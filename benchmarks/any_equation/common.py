@@ -86,13 +86,17 @@ def nrmse(predicted: np.ndarray, truth: np.ndarray) -> float:
 def summary(
     errors: Sequence[float], found: Sequence[Mapping[str, float]], truth: Mapping[str, np.ndarray]
 ) -> Row:
-    """Mean and median error, and relative errors of coefficients."""
+    """Mean and median error, and relative errors of coefficients, where any were found."""
     finite = [e for e in errors if np.isfinite(e)]
     each = {
-        k: [abs(f[k] - float(v)) / abs(float(v)) for f, v in zip(found, values, strict=False)]
+        k: [
+            abs(f[k] - float(v)) / abs(float(v))
+            for f, v in zip(found, values, strict=True)
+            if k in f
+        ]
         for k, values in truth.items()
-        if all(k in f for f in found)
     }
+    each = {k: v for k, v in each.items() if v}
     return {
         "n": len(errors),
         "nrmse": float(np.mean(finite)) if finite else None,

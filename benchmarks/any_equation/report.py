@@ -15,19 +15,24 @@ PAGE = REPOSITORY / "docs" / "results" / "any-equation.md"
 FIGURE = "any-equation.png"
 RATIO, NEAR_GIVEN, SMALL, COEFFICIENT, USABLE = 20.0, 3.0, 1e-3, 0.02, 0.2
 """The targets."""
-FIRST_LOOK = """The first round was a blind test once. Its first look, with the commit before,
-showed these problems, which were then worked on:
+FIRST_LOOK = """The first round was a blind test once. A first look at it, at commit 4d13ec2 with four
+of the test trajectories and without an encoder, was not stored. It showed these problems, which
+were then worked on:
 
 - Two channels: the same feature stood twice in the library (a derivative of the channel itself,
   once as a linear term and once as a product). Diffusion was taken as a product, and structure
-  learning took more than 100 s.
+  learning took minutes.
 - `kdv-burgers-si`: trajectories of pure advection steepen into shocks after a few frames. Two
-  environments were learned from unresolved frames, and the coefficient `a` was off by up to 17 %.
-- `fractional-fisher`: no fractional derivative was among the candidates; `D` was off by 97 %.
-- `warm-channel`: forecasts were right, but the terms were printed as `f_c(u)`, and a note compared
-  the field of size 300 with its deviations.
+  environments were learned from unresolved frames, and the coefficient `a` missed its target.
+- `fractional-fisher`: no fractional derivative was among the candidates; `D` missed its target.
+- `warm-channel`: forecasts were right, but the terms were not printed, and a note compared the
+  field of size 300 with its deviations.
 
-So the numbers of the first round in the table below are those after these changes."""
+Candidates for `sine-reaction` and `chemotaxis` were added before these two were measured. So the
+numbers of the first round are not those of a blind test."""
+SECOND_ROUND = """Second round: equations that were written down after these changes, and their first
+measurement, which is kept. Nothing was changed between writing them down and measuring them."""
+AFTER = "Second round, measured again after later changes; no longer a blind test."
 
 Rows = dict[str, dict[str, Row]]
 
@@ -49,15 +54,15 @@ def text(rows: Rows) -> str:
         "## Forecasts", _forecasts(rows), _misses(rows),
         "## Coefficients", _coefficients(rows, EQUATIONS),
         "## Time", _time(rows), f"![error against time]({FIGURE})", _figure_words(),
-        "## Other equations", FIRST_LOOK, _blind(rows, FIRST, "First round."),
-        _blind(rows, SECOND, "Second round, written down after the changes; nothing was changed "
-               "for it."),
+        "## Other equations", FIRST_LOOK, _blind(rows["ours"], FIRST, "First round."),
+        _blind(rows["blind"], SECOND, SECOND_ROUND),
+        *([_blind(rows["ours"], SECOND, AFTER)] if set(SECOND) & set(rows["ours"]) else []),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 
 
 def _introduction(rows: Rows) -> str:
-    minutes = {row["minutes"] for row in rows["ours"].values()}
+    minutes = {rows["ours"][name]["minutes"] for name in EQUATIONS if name in rows["ours"]}
     budget = " or ".join(f"{m:g}" for m in sorted(minutes)) or "1"
     return f"""Ten equations, and others further below, go through one command with default flags:
 
@@ -71,7 +76,8 @@ The data come from a solver that shares no code with the package
 mechanisms together, with new coefficients and new initial fields. `OperatorSplitter` observes
 16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise.
 
-The issue allows 10 minutes of training. These runs had {budget} minute of one core. The operators
+The issue allows 10 minutes of training. These runs had {budget} minute of one core
+(0.25 for the equations further below). The operators
 are found in the first seconds and do not change after that; more minutes train only the encoder,
 which these forecasts do not use."""
 
@@ -185,7 +191,7 @@ def _coefficients(rows: Rows, names: Iterable[str]) -> str:
 def _time(rows: Rows) -> str:
     body = []
     for name in ALL:
-        row = rows["ours"].get(name)
+        row = rows["ours"].get(name) or rows["blind"].get(name)
         if not row or not row.get("structure"):
             continue
         structure = row["structure"]
@@ -224,24 +230,29 @@ def _figure_words() -> str:
     )
 
 
-def _blind(rows: Rows, names: Iterable[str], title: str) -> str:
+def _blind(rows: dict[str, Row], names: Iterable[str], title: str) -> str:
     body = []
     for name in names:
-        row = rows["ours"].get(name)
+        row = rows.get(name)
         equation = ALL[name]
         shape = f"{equation.ndim}-D, {len(equation.channels)}"
         terms = "; ".join(f"{k}: `{m.text}`" for k, m in equation.mechanisms.items())
         if not row:
-            body.append([f"`{name}`", shape, terms, *[""] * 6])
+            body.append([f"`{name}`", shape, terms, *[""] * 7])
             continue
         worst = row.get("coefficient_max", {})
         body.append([
-            f"`{name}`", shape, terms, number(row.get("copying")), cell(row), ratio(row),
+            f"`{name}`", shape, terms, str(row.get("n", "")), number(row.get("copying")), cell(row), ratio(row),
             ", ".join(f"{k} {percent(v)}" for k, v in worst.items()),
             (row.get("structure") or {}).get("verdict", ""), _verdicts(row),
         ])  # fmt: skip
-    head = ["equation", "dimension, channels", "terms", "copying", "ours", "copying / ours"]
-    head += ["largest coefficient errors", "verdict on training", "verdicts on forecasts"]
+    head = ["equation", "dimension, channels", "terms", "n", "copying", "ours"]
+    head += [
+        "copying / ours",
+        "largest coefficient errors",
+        "verdict on training",
+        "verdicts on forecasts",
+    ]
     return f"{title} An empty cell was not measured.\n\n" + table(head, body)
 
 
@@ -255,8 +266,14 @@ def _sources(rows: Rows) -> str:
             lines.append(f"- {part}: {', '.join(commands)}; commit {commits}; {places}.")
     return (
         "This page is written by `python benchmarks/any_equation report` from "
-        "`benchmarks/results/any_equation.json`. Training seed 11, test seed 900; nothing was "
-        "chosen on these test trajectories.\n\n" + "\n".join(lines)
+        "`benchmarks/results/any_equation.json`. Training seed 11, test seed 900. No setting was "
+        "chosen on the test trajectories of the ten equations and of the second round. Five of "
+        "the ten (`fisher-kpp`, `allen-cahn`, `nagumo`, `kuramoto-sivashinsky`, `gardner`) were "
+        "measured once before on these trajectories, with the method before the first round "
+        "changed it; they were measured again because the method had changed, and the later "
+        "numbers are shown. The first round did lead to changes. Test trajectories on which the "
+        "solver itself does not stay finite are left out: n is the number that remains.\n\n"
+        + "\n".join(lines)
     )
 
 

@@ -40,6 +40,7 @@ def work(out: Path, name: str) -> Row:
         except Exception as reason:
             reasons[f"{type(reason).__name__}: {reason}"[:200]] = True
             errors.append(float("inf"))
+            found.append({})
             continue
         seconds.append(time.monotonic() - began)
         future = terms.simulate(weights, u[OBSERVED - 1], PREDICTED + 1)

@@ -15,9 +15,9 @@ PAGE = REPOSITORY / "docs" / "results" / "any-equation.md"
 FIGURE = "any-equation.png"
 RATIO, NEAR_GIVEN, SMALL, COEFFICIENT, USABLE = 20.0, 3.0, 1e-3, 0.02, 0.2
 """The targets."""
-FIRST_LOOK = """The first round was a blind test once. A first look at it, at commit 4d13ec2 with four
-of the test trajectories and without an encoder, was not stored. It showed these problems, which
-were then worked on:
+FIRST_LOOK = """The first round was a blind test once. A first look at it, at commit 4d13ec2 with
+four of the test trajectories and without an encoder, was not stored. It showed these problems,
+which were then worked on:
 
 - Two channels: the same feature stood twice in the library (a derivative of the channel itself,
   once as a linear term and once as a product). Diffusion was taken as a product, and structure
@@ -30,8 +30,8 @@ were then worked on:
 
 Candidates for `sine-reaction` and `chemotaxis` were added before these two were measured. So the
 numbers of the first round are not those of a blind test."""
-SECOND_ROUND = """Second round: equations that were written down after these changes, and their first
-measurement, which is kept. Nothing was changed between writing them down and measuring them."""
+SECOND_ROUND = """Second round: equations that were written down after these changes, and their
+first measurement, which is kept. Nothing was changed between writing them down and measuring them."""
 AFTER = "Second round, measured again after later changes; no longer a blind test."
 
 Rows = dict[str, dict[str, Row]]
@@ -242,7 +242,8 @@ def _blind(rows: dict[str, Row], names: Iterable[str], title: str) -> str:
             continue
         worst = row.get("coefficient_max", {})
         body.append([
-            f"`{name}`", shape, terms, str(row.get("n", "")), number(row.get("copying")), cell(row), ratio(row),
+            f"`{name}`", shape, terms, str(row.get("n", "")), number(row.get("copying")),
+            cell(row), ratio(row),
             ", ".join(f"{k} {percent(v)}" for k, v in worst.items()),
             (row.get("structure") or {}).get("verdict", ""), _verdicts(row),
         ])  # fmt: skip

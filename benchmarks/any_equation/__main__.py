@@ -24,7 +24,13 @@ WORDS = {
     "unet": "the U-Net family, 3 minutes",
     "report": "tables and figure from what was measured",
 }
-GROUPS = {"ten": [*EQUATIONS], "first": [*FIRST], "second": [*SECOND], "all": [*ALL]}
+GROUPS = {
+    "ten": [*EQUATIONS],
+    "first": [*FIRST],
+    "second": [*SECOND],
+    "blind": [*FIRST, *SECOND],
+    "all": [*ALL],
+}
 EXAMPLES = """examples:
   OMP_NUM_THREADS=1 python benchmarks/any_equation data ours --equations allen-cahn
   OMP_NUM_THREADS=1 python benchmarks/any_equation data ours given sindy report

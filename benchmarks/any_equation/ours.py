@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -33,6 +34,8 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
     folder = out / name / part
     command = ["pretrain", name, "--data", str(out / name / "train.npz"), "--minutes"]
     command += [f"{minutes:g}", "--threads", "1", "--out", str(folder), *FLAGS[part]]
+    # A training that was stopped would go on, and its times would be wrong.
+    shutil.rmtree(folder, ignore_errors=True)
     began, started = time.monotonic(), time.time()
     run = subprocess.run(
         [sys.executable, "-m", "opsplit", *command],

@@ -146,6 +146,9 @@ def assemble(
     words = tuple(f"environment {i}" for i in range(len(parameters)))
     part = Part(family, parameters.float(), None, facts.scale)
     terms = learned_terms(structure, source, facts)
+    for key, text in source.data.terms.items():
+        # What the user says a term is called; what was learned about it stays.
+        terms[key] = replace(terms[key], text=text) if key in terms else Term(text)
     dictionary = OperatorDictionary((part,), known, words, terms)
     return Model(disco, dictionary, {"structure": structure.report(), **origin(0)})
 

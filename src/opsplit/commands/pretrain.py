@@ -82,7 +82,11 @@ class Pretrain(Common):
         if self.json:
             print(json.dumps(result))
             return
-        errors = ", ".join(f"{k} {v:.5f}" for k, v in result["validation"].items())
+        errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
+        if "structure" in result:
+            from opsplit.pretrain.auto import structure_words
+
+            print(structure_words(result["structure"]))
         print(
             f"{self.out}: {result['steps']} steps in {result['minutes']:.1f} minutes\n"
             f"one-step error of unseen batches: {errors}\n"

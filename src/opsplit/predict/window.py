@@ -36,7 +36,7 @@ class Window:
     noise: float
     """Standard deviation of the white noise that was taken out, in the units of the data."""
     size: float
-    """Root mean square of the fields, in the units of the data."""
+    """Standard deviation of the fields, in the units of the data."""
 
     @property
     def joined(self) -> Tensor:
@@ -117,7 +117,7 @@ def prepare(
     whole = torch.cat(frames)
     unit = (float(whole.std()) if config.rescale else 1.0) or 1.0
     noise = math.sqrt(sum(x * x for x in noises) / len(noises))
-    size = float(whole.square().mean().sqrt())
+    size = float(whole.std())
     return Window(tuple(f / unit for f in frames), tuple(moments), grid, unit, noise, size)
 
 

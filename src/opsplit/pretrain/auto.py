@@ -46,6 +46,20 @@ EXACT = 1e-5
 MOST_DIRECTIONS = 8
 
 
+def structure_words(report: dict[str, Any]) -> str:
+    """The choice, its rivals and their errors, as a table to read."""
+    lines = ["mechanism  error of a step  terms (rivals and their errors)"]
+    for row in report["mechanisms"]:
+        rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
+        terms = ", ".join(t or "identity" for t in row["terms"])
+        lines.append(f"{row['mechanism']:9}  {row['error']:15.2g}  {terms} ({rivals})")
+    lines.append(
+        f"found in {report['seconds']:.1f} s; the error of a step is relative to its change, on "
+        f"fields that were not fitted.\nverdict: {report['verdict']}"
+    )
+    return "\n".join(lines)
+
+
 @dataclass(frozen=True)
 class Structure:
     """What evidence says about all mechanisms of a data set."""
@@ -71,7 +85,18 @@ class Structure:
                 ],
             })  # fmt: skip
         weak = [row["mechanism"] for row in rows if row["worst"] > GOOD]
-        verdict = "good for compositions" if not weak else f"weak: {', '.join(weak)}"
+        verdict = "good for compositions"
+        if weak:
+            verdict = (
+                f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
+                "few frames, or terms that no structure has)"
+            )
+        mixed = [row["mechanism"] for row in rows if "+" in row["mechanism"]]
+        if mixed:
+            verdict += (
+                f"; {', '.join(mixed)} act together in the data: forecasts are not affected, but "
+                "their coefficients can only be told apart by other trajectories"
+            )
         return {"verdict": verdict, "seconds": self.seconds, "mechanisms": rows}
 
 
@@ -80,12 +105,15 @@ def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> 
     check_data(source.data)
     began = time.monotonic()
     evidence = Evidence(source.data, facts.scale)
-    found = mechanisms(source.data)
+    found, coefficients = mechanisms(source.data), source.coefficients()
     learned = []
     with Progress("structure", enabled=not quiet, every=10.0) as bar:
         for i, (name, environments) in enumerate(found.items()):
             bar.update(i / len(found), f"mechanism {name}")
-            learned.append(learn(evidence, name, environments))
+            labels = None
+            if name in coefficients:
+                labels = coefficients[name][list(environments)].double()
+            learned.append(learn(evidence, name, environments, labels))
     return Structure(tuple(learned), evidence, time.monotonic() - began)
 
 
@@ -118,6 +146,9 @@ def assemble(
     words = tuple(f"environment {i}" for i in range(len(parameters)))
     part = Part(family, parameters.float(), None, facts.scale)
     terms = learned_terms(structure, source, facts)
+    for key, text in source.data.terms.items():
+        # What the user says a term is called; what was learned about it stays.
+        terms[key] = replace(terms[key], text=text) if key in terms else Term(text)
     dictionary = OperatorDictionary((part,), known, words, terms)
     return Model(disco, dictionary, {"structure": structure.report(), **origin(0)})
 
@@ -150,7 +181,8 @@ def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> d
     out = {}
     coefficients = source.coefficients()
     for one in structure.learned:
-        if one.mechanism not in coefficients or structure.evidence.units.centre:
+        centred = structure.evidence.units.centre and used_terms(one).get("products")
+        if one.mechanism not in coefficients or centred:
             continue
         values = coefficients[one.mechanism][list(one.environments)].double()
         held: dict[tuple[str, bool], np.ndarray] = {}

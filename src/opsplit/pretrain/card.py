@@ -37,7 +37,7 @@ Known coefficients: {", ".join(model.coefficients) or "none"}.
 Made by `{result["command"]}` at commit {result["commit"]} on {result["hardware"]}:
 {result["steps"]} steps in {result["minutes"]:.1f} minutes.
 
-## Error against training time
+{_structure(result)}## Error against training time
 
 Relative error of one step on unseen fields (training distribution), averaged weights; `read`, if
 there, with the operators that the encoder reads instead of those of the dictionary.
@@ -51,6 +51,25 @@ Two half steps differ from a whole step by {result["semigroup"]:.5f} (relative, 
 {settings}
 """,
     )
+
+
+def _structure(result: dict[str, Any]) -> str:
+    """What evidence chose, if it did."""
+    if "structure" not in result:
+        return ""
+    lines = [
+        "## Structure",
+        "",
+        "Chosen by the error of a step relative to its change, on fields that were not fitted.",
+        "",
+        "| mechanism | terms | error | rivals |",
+        "|---|---|---|---|",
+    ]
+    for row in result["structure"]["mechanisms"]:
+        rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
+        terms = ", ".join(f"`{t or 'identity'}`" for t in row["terms"])
+        lines.append(f"| {row['mechanism']} | {terms} | {row['error']:.2g} | {rivals} |")
+    return "\n".join([*lines, "", f"Verdict: {result['structure']['verdict']}.", "", ""])
 
 
 def thinned(curve: list[dict[str, float]]) -> list[dict[str, float]]:

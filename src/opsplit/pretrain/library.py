@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
@@ -18,6 +18,10 @@ class Atom:
     """A filter for a linear term, a product in the notation of `Products` otherwise."""
     linear: bool
 
+    def repeats(self, channel: int) -> bool:
+        """Whether it is a linear term of this channel, written as a product."""
+        return not self.linear and self.text.partition(":")[0] == f"{channel}"
+
 
 @dataclass(frozen=True)
 class Library:
@@ -28,22 +32,36 @@ class Library:
 
 
 def libraries(channels: int, ndim: int) -> list[Library]:
-    """Structures in the order in which they are preferred: each holds the ones before it."""
+    """Structures in the order in which they are preferred.
+
+    Each holds those before it, but for fractional derivatives, which compete by themselves.
+    """
     axes = "xyz"[:ndim]
-    held: list[Atom] = []
-    out: list[Library] = []
+    held = list(_linear(channels, axes))
+    out = [Library("linear", tuple(held)), Library("fractional", (*held, *_fractional(axes)))]
     for name, atoms in (
-        ("linear", _linear(channels, axes)),
         ("polynomial of degree 2", _polynomial(channels, 2)),
         ("polynomial of degree 3", _polynomial(channels, 3)),
+        ("polynomial of high degree", _high(channels)),
         ("conservative polynomial", _conservative(channels, axes)),
         ("products with derivatives", _slopes(channels, axes)),
         ("products with potentials", _potentials(channels, axes)),
     ):
+        before = len(held)
         held += [atom for atom in atoms if atom not in held]
-        if len(held) <= MOST_TERMS and (not out or len(held) > len(out[-1].atoms)):
+        if before < len(held) <= MOST_TERMS:
             out.append(Library(name, tuple(held)))
     return out
+
+
+def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:
+    """All terms of several structures, each once."""
+    return tuple(dict.fromkeys(atom for library in known for atom in library.atoms))
+
+
+def _fractional(axes: str) -> Iterator[Atom]:
+    for name in ("half", "abs", "abs.half", "lap.half", "abs3", *(f"{a}.abs" for a in axes)):
+        yield Atom(name, linear=True)
 
 
 def _linear(channels: int, axes: str) -> Iterator[Atom]:
@@ -63,6 +81,13 @@ def _polynomial(channels: int, degree: int) -> Iterator[Atom]:
         yield Atom("*".join(map(str, chosen)), linear=False)
 
 
+def _high(channels: int) -> Iterator[Atom]:
+    """Smooth reactions that are no polynomial, such as sines, want a few degrees more."""
+    for degree in {1: (4, 5, 6, 7), 2: (4, 5)}.get(channels, ()):
+        for chosen in combinations_with_replacement(range(channels), degree):
+            yield Atom("*".join(map(str, chosen)), linear=False)
+
+
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:
     for degree in (2, 3):
         for chosen in combinations_with_replacement(range(channels), degree):
@@ -78,6 +103,9 @@ def _slopes(channels: int, axes: str) -> Iterator[Atom]:
         # Of one channel, u u_x is half of (u^2)_x.
         for channel, slope in product(range(channels), slopes):
             yield Atom(f"{channel}*{slope}", linear=False)
+            if not slope.startswith(f"{channel}:"):
+                # A flux along the gradient of another channel, as in chemotaxis.
+                yield Atom(f"{channel}*{slope}@{slope[-1]}", linear=False)
 
 
 def _potentials(channels: int, axes: str) -> Iterator[Atom]:

@@ -13,8 +13,8 @@ from opsplit.operators import OperatorFamily
 
 STEP = 1e-4
 """Difference quotients change a weight by this share of its size."""
-AT_ONCE = 12_000_000
-"""Numbers of states that are moved in one call."""
+CONVERGED = 0.02
+"""Iterations end once none lowers the squared error by more than this share."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,32 @@ def refine(
         trial = best.clone()
         trial[:, free] += step.nan_to_num(0.0) * size
         new = [residuals(family, trial, p, grid) for p in pairs]
-        better = _total(new) < _total(now)
+        was, is_now = _total(now), _total(new)
+        better = is_now < was
         best[better] = trial[better]
         now = [torch.where(better[:, None, None], n, o) for n, o in zip(new, now, strict=True)]
         damping = torch.where(better, damping * 0.1, damping * 30)
+        if bool((is_now > (1 - CONVERGED) * was).all()):
+            break
     return best
+
+
+def necessity(
+    family: OperatorFamily, parameters: Tensor, free: Tensor, pairs: Sequence[Pairs], grid: Grid
+) -> Tensor:
+    """By how much the squared error rises without a weight, relative to what it is, `(m,)`.
+
+    From the quadratic model around the best weights; the largest over environments.
+    """
+    now = [residuals(family, parameters, p, grid) for p in pairs]
+    size = parameters[:, free].abs().clamp_min(1e-12)
+    normal, _ = _normal(family, parameters, free, size, pairs, now, grid)
+    scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).sqrt()
+    even = normal / scale[:, :, None] / scale[:, None]
+    inverse = torch.linalg.pinv(even, hermitian=True, rtol=1e-12)
+    spread = inverse.diagonal(dim1=1, dim2=2) / scale.square()
+    rise = (parameters[:, free] / size).square() / spread.clamp_min(1e-300)
+    return (rise / _total(now).clamp_min(1e-300)[:, None]).amax(0)
 
 
 def _total(left: Sequence[Tensor]) -> Tensor:

@@ -32,7 +32,7 @@ NEARLY = 1.25
 """A structure with fewer terms is taken where it leaves at most this much more."""
 NEGLIGIBLE = 1e-10
 """Shares of the squared change that nobody explains: stored numbers are rounded."""
-MOST = 8_000_000
+MOST = 3_000_000
 """Numbers of all terms on all frames that are held at once."""
 
 
@@ -111,13 +111,25 @@ def _none(moments: Moments) -> Tensor:
 
 
 def _extended(fit: Moments, channel: int, chosen: Sequence[int], rest: Sequence[int]) -> Tensor:
-    """What is left, geometric mean over environments, with each of the other terms added."""
-    found = []
-    for j in rest:
-        both = [*chosen, j]
-        left = fit.left(channel, both, fit.solve(channel, both))
-        found.append((left + 1e-14).log().mean())
-    return torch.stack(found)
+    """Logarithm of what is left with each of the other terms added, mean over environments."""
+    index, others = (torch.tensor(list(x), dtype=torch.long) for x in (chosen, rest))
+    gram, share = fit.gram[:, channel], fit.share[:, channel]
+    columns = gram[:, others][:, :, index]
+    own = gram.diagonal(dim1=1, dim2=2)[:, others]
+    size = gram.diagonal(dim1=1, dim2=2)[:, index].clamp_min(1e-300).sqrt()
+    even = gram[:, index][:, :, index] / size[:, :, None] / size[:, None]
+    inverse = torch.linalg.pinv(even, hermitian=True, rtol=1e-13)
+    inverse = inverse / size[:, :, None] / size[:, None]
+    base = torch.einsum("eij,ej->ei", inverse, share[:, index])
+    # A term that the chosen ones make up adds nothing.
+    fresh = own - torch.einsum("eri,eij,erj->er", columns, inverse, columns)
+    rest_share = share[:, others] - torch.einsum("eri,ei->er", columns, base)
+    new = fresh > 1e-10 * own
+    gain = torch.where(new, rest_share.square() / torch.where(new, fresh, 1.0), 0.0)
+    explained = (share[:, index] * base).sum(1, keepdim=True) + gain
+    left = (fit.whole[:, channel, None] - explained).clamp_min(0)
+    left = left / fit.whole.sum(1, keepdim=True).clamp_min(1e-300)
+    return (left + 1e-14).log().mean(0)
 
 
 def _swapped(fit: Moments, channel: int, chosen: list[int], allowed: Sequence[int]) -> list[int]:

@@ -18,13 +18,13 @@ from opsplit.fourier import spectrum_of, squared_wavenumber
 from opsplit.grid import Grid
 from opsplit.operators import Derivatives, OperatorFamily, Products, Spectral
 from opsplit.operators.family import SLACK, unpack
-from opsplit.pretrain.library import Atom, libraries
-from opsplit.pretrain.refine import Pairs, errors, refine
+from opsplit.pretrain.library import Atom, Library, atoms_of, libraries
+from opsplit.pretrain.refine import Pairs, errors, necessity, refine
 from opsplit.pretrain.regression import Moments, Units, mode_counts, moments, select
 from opsplit.pretrain.sources import resolved_frames
 from opsplit.trajectories import Trajectories
 
-SIMPLER = 1.5
+SIMPLER = 1.1
 """A simpler structure is taken where its error is at most this many times the best."""
 ENOUGH = 1e-4
 """Errors below this share of the change count as equal."""
@@ -32,12 +32,17 @@ STEPS = (1, 2, 4, 8, 16, 32)
 """Integration steps per frame that are tried."""
 LARGEST_GROWTH = 2.0
 """Modes may grow this many times as fast as the fastest that the training fields hold."""
-LARGE = 3.0
+LARGE = 10.0
 """A mean of so many deviations is taken off before products are formed."""
 UNRESOLVED = 1e-4
 """Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
-STATES = 16
-"""Pairs of states per environment that weights are refined on."""
+FEWEST = 4
+"""Frames that the quadrature between two of them needs."""
+STATES, POINTS = 16, 8192
+"""Pairs of states per environment that weights are refined on: so many, or, on fine grids, as few
+as hold so many numbers (never fewer than three)."""
+NEEDED = 3.0
+"""A weight without which the squared error rises this many times is not tried to be dropped."""
 
 Report = Callable[[float, str], None]
 
@@ -87,8 +92,7 @@ class Evidence:
         self.unseen: list[Tensor] = []
         for i in range(len(first)):
             members = (group == i).nonzero()[:, 0]
-            frames = int(counts[members].min())
-            frames = frames if frames >= 6 else data.data.shape[1]
+            members, frames = _most_frames(members, counts[members])
             u = data.data[members, :frames].double() / scale
             if len(u) > 1:
                 out = max(1, len(u) // 4)
@@ -105,6 +109,7 @@ class Evidence:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
         source = self.unseen if unseen else self.fit
         draws = torch.Generator().manual_seed(seed)
+        count = max(3, min(STATES, POINTS // math.prod(source[0].shape[2:])))
         out = []
         for stride in (1, 4):
             if min(source[i].shape[1] for i in environments) <= stride:
@@ -112,12 +117,23 @@ class Evidence:
             states, targets = [], []
             for i in environments:
                 u = source[i]
-                n = torch.randint(len(u), (STATES,), generator=draws)
-                t = (torch.rand(STATES, generator=draws) * (u.shape[1] - stride)).long()
+                n = torch.randint(len(u), (count,), generator=draws)
+                t = (torch.rand(count, generator=draws) * (u.shape[1] - stride)).long()
                 states.append(u[n, t])
                 targets.append(u[n, t + stride])
             out.append(Pairs(torch.stack(states), torch.stack(targets), stride * self.dt))
         return out
+
+
+def _most_frames(members: Tensor, counts: Tensor) -> tuple[Tensor, int]:
+    """Trajectories and leading frames that the grid holds: as many transitions as possible."""
+    best = max(
+        sorted({int(c) for c in counts if c >= FEWEST}, reverse=True),
+        key=lambda n: int((counts >= n).sum()) * (n - 1),
+        default=FEWEST,
+    )
+    kept = members[counts >= best]
+    return (kept if len(kept) else members), best
 
 
 def _centre(environments: Sequence[Tensor]) -> tuple[float, ...]:
@@ -138,12 +154,18 @@ def _usual_wavenumber(environments: Sequence[Tensor], grid: Grid) -> float:
     return math.sqrt(top / bottom) if bottom > 0 and top > 0 else 1.0
 
 
-def learn(evidence: Evidence, name: str, environments: Sequence[int]) -> Learned:
-    """The structure of one mechanism: the simplest among those that forecast unseen fields best."""
+def learn(
+    evidence: Evidence, name: str, environments: Sequence[int], labels: Tensor | None = None
+) -> Learned:
+    """The structure of one mechanism: the simplest among those that forecast unseen fields best.
+
+    Arguments:
+        labels: the coefficient of every environment, where the mechanism has a single one.
+    """
     grid = evidence.grid
     channels = evidence.fit[0].shape[2]
     known = libraries(channels, grid.ndim)
-    atoms = known[-1].atoms
+    atoms = atoms_of(known)
     fit, unseen = (
         moments([part[i] for i in environments], atoms, grid, evidence.dt, evidence.units)
         for part in (evidence.fit, evidence.unseen)
@@ -153,7 +175,7 @@ def learn(evidence: Evidence, name: str, environments: Sequence[int]) -> Learned
     candidates: dict[tuple[tuple[int, ...], ...], str] = {}
     for library in known:
         chosen = tuple(
-            tuple(sorted(select(fit, unseen, c, range(len(library.atoms))).terms))
+            tuple(sorted(select(fit, unseen, c, _allowed(library, atoms, c)).terms))
             for c in range(channels)
         )
         if any(chosen):
@@ -173,7 +195,15 @@ def learn(evidence: Evidence, name: str, environments: Sequence[int]) -> Learned
     best = min(rival.error for rival, *_ in tried)
     _, family, parameters, _ = next(t for t in tried if t[0].error <= SIMPLER * best + ENOUGH)
     family, parameters, found = _shortened(family, parameters, train, check, evidence)
+    if labels is not None:
+        parameters = _pooled(family, parameters, labels, [*train, *check], evidence)
+        found = errors(family, parameters, check, grid)
     return Learned(name, tuple(environments), family, parameters, found, tuple(t[0] for t in tried))
+
+
+def _allowed(library: Library, atoms: Sequence[Atom], channel: int) -> list[int]:
+    """Positions of the terms that may enter the rate of a channel."""
+    return [j for j, a in enumerate(atoms) if a in library.atoms and not a.repeats(channel)]
 
 
 def _build(
@@ -241,7 +271,7 @@ def _with_steps(
 
     for steps in STEPS[:-1]:
         gap = (flow(steps) - flow(2 * steps)).flatten(2).norm(dim=2) / some.change()
-        if bool(gap.isfinite().all()) and float(gap.max()) < ENOUGH:
+        if bool(gap.isfinite().all()) and float(gap.mean(1).max()) < ENOUGH:
             break
     return replace(family, max_step=SLACK * evidence.dt / steps)
 
@@ -264,8 +294,12 @@ def _shortened(
         free = parameters.ne(0).any(0).nonzero()[:, 0]
         if len(free) < 2:
             return family, parameters, found
+        rise = necessity(family, parameters, free, train, evidence.grid)
+        loose = [place for place, x in zip(free.tolist(), rise.tolist(), strict=True) if x < NEEDED]
+        if not loose:
+            return family, parameters, found
         best: tuple[float, Spectral, Tensor, Tensor] | None = None
-        for place in free.tolist():
+        for place in loose:
             less = parameters.clone()
             less[:, place] = 0
             own, less = _refined(family, less, train, evidence)
@@ -276,6 +310,22 @@ def _shortened(
         if best[0] > 1.1 * float(found.mean()) + 0.1 * ENOUGH:
             return family, parameters, found
         _, family, parameters, found = best
+
+
+def _pooled(
+    family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs],
+    evidence: Evidence,
+) -> Tensor:  # fmt: skip
+    """Weights proportional to the coefficient, in environments that they forecast better.
+
+    Fronts may leave an environment too few frames for weights of its own.
+    """
+    if len(labels) < 3:
+        return parameters
+    shape = (parameters / labels[:, None]).median(0).values
+    common = labels[:, None] * shape
+    own, other = (errors(family, p, pairs, evidence.grid) for p in (parameters, common))
+    return torch.where((other < own)[:, None], common, parameters)
 
 
 def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily, Tensor]:

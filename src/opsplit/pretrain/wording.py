@@ -37,7 +37,8 @@ def learned_term(
         lines.append(words[3:] if words.startswith(" + ") else words.replace(" - ", "-", 1))
     orders = {order_of(t) if linear else parse(t).order for t, linear in weights}
     degrees = {1 if linear else parse(t).degree for t, linear in weights}
-    order = orders.pop() if len(orders) == 1 else None
+    whole = len(orders) == 1 and float(next(iter(orders))).is_integer()
+    order = int(orders.pop()) if whole else None
     if ndim == 1:
         lines = [_on_a_line(line) for line in lines]
     text = lines[0] if len(lines) == 1 else f"({', '.join(line or '0' for line in lines)})"
@@ -86,6 +87,8 @@ def _derivative(name: str, what: str) -> str:
             before += "lap" + (f"^{part[3]}" if part[3] else "") + " "
         elif part[4]:
             before += f"|k|{'^' + part[5] if part[5] else ''} "
+        elif part[7]:
+            before += "|k|^(1/2) "
         else:
             axes += part[6]
             before += "lap^-1 "

@@ -6,6 +6,7 @@
 | `x`, `xy`, `xxz` | product of `i k_a` | derivatives along the named axes |
 | `lap`, `lap2`, `lap3` | `(-|k|^2)^n` | powers of the Laplacian |
 | `abs`, `abs3` | `|k|`, `|k|^3` | half-integer powers of the Laplacian |
+| `half` | `|k|^(1/2)` | a further half order: `abs.half` is `|k|^(3/2)` |
 | `px`, `py`, `pz` | `-i k_a / |k|^2` | derivative of the inverse Laplacian |
 
 Names are joined by a dot: `x.lap` is the derivative along x of the Laplacian.
@@ -28,7 +29,7 @@ from opsplit.fourier import (
 )
 from opsplit.grid import Grid
 
-PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])")
+PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)")
 
 
 @cache
@@ -51,9 +52,9 @@ def check_filter(name: str, ndim: int) -> None:
             raise OpsplitError(f"The filter {name!r} needs more than {ndim} axes.")
 
 
-def order_of(name: str) -> int:
+def order_of(name: str) -> float:
     """Space derivatives of a filter; a potential counts minus one."""
-    total = 0
+    total = 0.0
     for part in parts_of(name):
         if part[1]:
             total += len(part[1])
@@ -61,8 +62,10 @@ def order_of(name: str) -> int:
             total += 2 * int(part[3] or 1)
         elif part[4]:
             total += int(part[5] or 1)
-        else:
+        elif part[6]:
             total -= 1
+        else:
+            total += 0.5
     return total
 
 
@@ -83,6 +86,8 @@ def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
             symbol = symbol * (-square) ** int(part[3] or 1)
         elif part[4]:
             symbol = symbol * square ** (int(part[5] or 1) / 2)
+        elif part[7]:
+            symbol = symbol * square**0.25
         else:
             inverse = inverse_laplacian(grid, like.dtype, like.device) * unit**2
             symbol = symbol * 1j * odd["xyz".index(part[6])] * inverse

@@ -33,7 +33,7 @@ class Term(NamedTuple):
         return len(self.factors)
 
     @property
-    def order(self) -> int:
+    def order(self) -> float:
         return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
 
 

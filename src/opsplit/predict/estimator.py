@@ -28,6 +28,7 @@ from opsplit.predict.compatibility import (
     compatibility,
     refuse,
     resampled,
+    weak_operators,
 )
 from opsplit.predict.door import observe
 from opsplit.predict.identify import equation
@@ -205,6 +206,7 @@ class OperatorSplitter:
         issues = [issue for issue in issues if issue.code is not Code.RESAMPLED]
         if grid.shape != recording.grid.shape:
             issues.append(resampled(recording.grid, grid))
+        issues += weak_operators(model.metrics)
         return observed, window, issues
 
     def _judge(

@@ -97,7 +97,7 @@ class Structure:
                 f"; {', '.join(mixed)} act together in the data: forecasts are not affected, but "
                 "their coefficients can only be told apart by other trajectories"
             )
-        return {"verdict": verdict, "seconds": self.seconds, "mechanisms": rows}
+        return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
 
 
 def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> Structure:

@@ -206,7 +206,7 @@ def test_a_file_of_settings_equals_flags_and_python(
     cli(f"{common} --config settings.toml --out file")
     flags = (
         "--preset tiny --operator polynomial --operator.degree 3 --encoder.code 3 "
-        "--training.per-channel --training.budget.steps 2 --training.batches.environments 2 "
+        "--training.measure channel --training.budget.steps 2 --training.batches.environments 2 "
         "--training.batches.states 2 --training.codebook.by-gradient 1.0"
     )
     cli(f"{common} {flags} --out flags")

@@ -20,7 +20,8 @@ class Atom:
 
     def repeats(self, channel: int) -> bool:
         """Whether it is a linear term of this channel, written as a product."""
-        return not self.linear and self.text.partition(":")[0] == f"{channel}"
+        single = not self.linear and not {"*", "@"} & set(self.text)
+        return single and self.text.partition(":")[0] == f"{channel}"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ which were then worked on:
 Candidates for `sine-reaction` and `chemotaxis` were added before these two were measured. So the
 numbers of the first round are not those of a blind test."""
 SECOND_ROUND = """Second round: equations that were written down after these changes, and their
-first measurement, which is kept. Nothing was changed between writing them down and measuring them."""
+first measurement, which is kept. Nothing was changed between the two."""
 AFTER = "Second round, measured again after later changes; no longer a blind test."
 
 Rows = dict[str, dict[str, Row]]
@@ -76,10 +76,9 @@ The data come from a solver that shares no code with the package
 mechanisms together, with new coefficients and new initial fields. `OperatorSplitter` observes
 16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise.
 
-The issue allows 10 minutes of training. These runs had {budget} minute of one core
-(0.25 for the equations further below). The operators
-are found in the first seconds and do not change after that; more minutes train only the encoder,
-which these forecasts do not use."""
+The targets below allow 10 minutes of training. These runs had {budget} minute of one core (0.25
+for the equations further below). The operators are found at the beginning and do not change after
+that; more minutes train only the encoder, which these forecasts do not use."""
 
 
 def _forecasts(rows: Rows) -> str:
@@ -225,8 +224,8 @@ def _figure_words() -> str:
     return (
         "Error of a step relative to the change of that step, against the seconds since the start "
         "of the command; copying has the error 1. Solid lines: the dictionary operators, which "
-        "forecasts use; they appear when structure learning ends. Dashed lines: operators that "
-        "the encoder reads from a window."
+        "forecasts use; they appear when structure learning ends. Dots: operators that the encoder "
+        "reads from a window."
     )
 
 
@@ -294,7 +293,7 @@ def _plot(rows: Rows, path: Path) -> None:
                   lw=1.6, label=name)  # fmt: skip
         if curve:
             read = [min(1.0, c["validation read"] / row["change"]) for c in curve]
-            axes.plot([start + c["seconds"] for c in curve], read, "--", color=colour, lw=1)
+            axes.plot([start + c["seconds"] for c in curve], read, "o--", color=colour, lw=1, ms=4)
     axes.axvline(60, color="#999999", lw=0.8)
     axes.axhline(USABLE, color="#999999", lw=0.8)
     axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="error relative to the change")

@@ -31,12 +31,7 @@ which were then worked on:
 Candidates for `sine-reaction` and `chemotaxis` were added before these two were measured. So the
 numbers of the first round are not those of a blind test."""
 SECOND_ROUND = """Second round: equations that were written down after these changes, and their
-<<<<<<< HEAD
 first measurement, which is kept. Nothing was changed between the two."""
-=======
-first measurement, which is kept. Nothing was changed between writing them down and measuring
-them."""
->>>>>>> refs/heads/fixup
 AFTER = "Second round, measured again after later changes; no longer a blind test."
 
 Rows = dict[str, dict[str, Row]]

@@ -246,7 +246,7 @@ class Everything(Settings):
         ({"either": 9}, "either must lie in 0..8, got 9.0"),
         ({"either": 9.5}, "either must lie in 0..8, got 9.5"),
         ({"either": "taught"}, "either must be one of learned, got 'taught'"),
-        ({"either": [1]}, "either must be a number, got [1]"),
+        ({"either": [1]}, "either must be one of learned, got [1]"),
     ],
 )
 def test_every_kind_of_field_is_checked(change: dict[str, Any], words: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,10 +195,3 @@ def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> d
         if held:
             out[one.mechanism] = learned_term(held, facts.channels, facts.grid.ndim)
     return out
-
-
-def save_structure(model: Model, folder: Path) -> Path:
-    """The model before its encoder is trained, in a folder of its own."""
-    place = folder / "structure"
-    model.save(place)
-    return place

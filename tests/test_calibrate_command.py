@@ -43,7 +43,7 @@ def test_a_calibration_in_the_models_folder_is_in_use(
     model = Model.load(tmp_path / "model")
     assert model.calibration is not None
     whole = AdvectionDiffusion().generate("A+D", 1, seed=5, frames=16)
-    splitter = OperatorSplitter(tmp_path / "model").fit(whole)
+    splitter = OperatorSplitter(tmp_path / "model").fit(whole.data[0], whole.dt, 16.0)
     _, lower, upper = splitter.predict(2, return_interval=0.9)
     assert bool((lower < upper).all())
     assert splitter.coefficient_intervals_.keys() == {"c", "D"}

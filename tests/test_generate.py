@@ -191,7 +191,11 @@ def test_several_processes_make_the_same_files_and_an_interrupt_keeps_the_comple
     line = GS.replace("--processes 1", "--processes 2")
     command = [sys.executable, "-m", "opsplit", *line.split()]
     folder = tmp_path / "data/gray-scott/data/train"
-    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    # A shell lets its background jobs ignore interrupts, and their children inherit that.
+    running = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while len(list(folder.glob("*.hdf5"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -24,7 +24,7 @@ from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
 from opsplit.model import HALF_ABOVE, Model, load_model
-from opsplit.operators import OperatorFamily, UNet
+from opsplit.operators import OperatorFamily, Polynomial, Spectral, UNet
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.extract import extract
 
@@ -269,3 +269,18 @@ def test_fields_that_a_model_cannot_take(tiny_model: Model, unet_folder: Path) -
         tiny_model.check(replace(grid, boundary="reflect"), 1)
     with pytest.raises(OpsplitError, match="multiple of 16 points"):
         Model.load(unet_folder).check(Grid((250,), (16.0,)), 1)
+
+
+def test_an_operator_that_is_read_is_pruned_like_a_dictionary() -> None:
+    usual = build(Spectral(max_step=0.1, nonlinearity=Polynomial(degree=2)))
+    window = LINE.generate("train", 1, seed=0, frames=16).data[0]
+    whole = usual.read(window)
+    middle = float(whole.parts[0].family.pruned(whole.parts[0].parameters(), 0.0)[1].abs().median())
+    disco = Disco(replace(usual.config, prune=middle))
+    disco.load_state_dict(usual.disco.state_dict())
+    read = Model(disco.eval(), usual.dictionary).read(window)
+    expected = whole.pruned(middle).parts[0].parameters()
+    assert torch.equal(read.parts[0].parameters(), expected)
+    zeros = int((expected == 0).sum())
+    assert 0 < zeros < expected.numel()
+    assert whole.parts[0].decoder is not None and read.parts[0].decoder is None

@@ -28,6 +28,10 @@ def test_a_member_is_imported_when_it_is_asked_for(sums: Registry[object]) -> No
 def test_an_unknown_name_is_answered_with_those_that_exist(sums: Registry[object]) -> None:
     with pytest.raises(OpsplitError, match="Unknown sum 'x'; choose from all, gone"):
         sums["x"]
+    with pytest.raises(OpsplitError, match="Unknown sum 'x'; choose from all, gone"):
+        sums.require("x")
+    # A name that is listed is not imported to know that.
+    sums.require("gone")
     with pytest.raises(OpsplitError) as caught:
         sums["x" * 10_000]
     assert len(str(caught.value)) < 200

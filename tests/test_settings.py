@@ -220,6 +220,7 @@ class Everything(Settings):
     many: Annotated[tuple[Inner, ...], AtMost(2)] = ()
     text: Annotated[str, Printable()] = "t"
     anything: Any = None
+    either: Annotated[float, Between(0, 8)] | Literal["learned"] | None = None
 
 
 @pytest.mark.parametrize(
@@ -242,6 +243,10 @@ class Everything(Settings):
         ({"many": [{}, {}, {}]}, "many has 3 entries, more than 2"),
         ({"many": [{"size": -1}]}, "many: size must lie in 0..1"),
         ({"text": 3}, "text must be text, got 3"),
+        ({"either": 9}, "either must lie in 0..8, got 9.0"),
+        ({"either": 9.5}, "either must lie in 0..8, got 9.5"),
+        ({"either": "taught"}, "either must be one of learned, got 'taught'"),
+        ({"either": [1]}, "either must be one of learned, got [1]"),
     ],
 )
 def test_every_kind_of_field_is_checked(change: dict[str, Any], words: str) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+CHANGE_FLOOR = 1e-6
+"""Changes below this share of the field are rounding of single precision."""
+
 
 def _ratio(error: Tensor, truth: Tensor, dims: tuple[int, ...]) -> Tensor:
     def size(x: Tensor) -> Tensor:
@@ -47,6 +50,14 @@ def relative_error(predicted: Tensor, target: Tensor) -> Tensor:
     """`||p - t|| / ||t||` of every state `(E, K, channel, *space)`, over channels and space."""
     gap = (predicted - target).flatten(2).norm(dim=2)
     return gap / target.flatten(2).norm(dim=2).clamp_min(1e-12)
+
+
+def change_error(predicted: Tensor, target: Tensor, state: Tensor) -> Tensor:
+    """`||p - t|| / ||t - s||` of every state `s` `(E, K, channel, *space)`: the error of a step
+    relative to its change, which never counts as smaller than rounding."""
+    gap = (predicted - target).flatten(2).norm(dim=2)
+    change = (target - state).flatten(2).norm(dim=2)
+    return gap / (change + CHANGE_FLOOR * target.flatten(2).norm(dim=2)).clamp_min(1e-30)
 
 
 def channel_error(predicted: Tensor, target: Tensor, floor: float = 0.03) -> Tensor:

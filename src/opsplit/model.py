@@ -59,7 +59,8 @@ class Model:
         """The one operator that the hypernetwork itself reads from frames (direct prediction)."""
         codes = self.disco.encode(window[None].to(next(self.disco.parameters())))
         part = Part(self.disco.family, codes, self.disco.decoder, self.config.scale)
-        return OperatorDictionary((part,), {}, ("read from the window",))
+        found = OperatorDictionary((part,), {}, ("read from the window",))
+        return found.pruned(self.config.prune) if self.config.prune else found
 
     def check(self, grid: Grid, channels: int) -> None:
         """Raise with the reason if this model cannot take such fields."""

@@ -237,15 +237,17 @@ def _one_of(arguments: tuple[Any, ...], value: Any, what: str, from_file: bool) 
     """The first of several types that takes the value."""
     if value is None and type(None) in arguments:
         return None
-    said: list[OpsplitError] = []
+    said: OpsplitError | None = None
+    meant = False
     for one in arguments:
         if one is not type(None):
             try:
                 return _converted(one, value, what, from_file)
             except OpsplitError as reason:
-                # Of the type that was meant, the reason says more.
-                said.insert(0 if _same_type(one, value) else len(said), reason)
-    raise said[0]
+                # The reason of the type that was meant says more than that of another one.
+                if not meant:
+                    said, meant = reason, _same_type(one, value)
+    raise said or OpsplitError(f"{what} must not be {shown(value)}.")
 
 
 def _same_type(hint: Any, value: Any) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 from opsplit._files import atomic
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.terms import check_terms, terms_from, terms_to_text
 
 if TYPE_CHECKING:
     import xarray
@@ -51,6 +52,7 @@ class Trajectories:
         grid: the space.
         channels: a name per channel.
         coefficients: physical coefficients, one value per trajectory (may be empty).
+        terms: what the coefficients multiply, to be printed, such as `{"D": "u_xx"}`.
         understood: how an array was read, if it was (`from_numpy`).
     """
 
@@ -59,6 +61,7 @@ class Trajectories:
     grid: Grid
     channels: tuple[str, ...] = ("u",)
     coefficients: Mapping[str, Tensor] = field(default_factory=dict)
+    terms: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     understood: str = ""
 
     def __post_init__(self) -> None:
@@ -76,6 +79,7 @@ class Trajectories:
             raise OpsplitError(
                 f"{self.data.shape[2]} channels need as many names, got {self.channels}."
             )
+        check_terms(self.terms, "Trajectories")
         for name, values in self.coefficients.items():
             if tuple(values.shape) != (len(self),):
                 raise OpsplitError(
@@ -119,6 +123,7 @@ class Trajectories:
             self.grid,
             self.channels,
             {name: values[chosen] for name, values in self.coefficients.items()},
+            terms=self.terms,
         )
 
     def windows(self, length: int, starts: int | Sequence[int] | Tensor) -> Trajectories:
@@ -136,6 +141,7 @@ class Trajectories:
             self.grid,
             self.channels,
             self.coefficients,
+            terms=self.terms,
         )
 
     def environments(self) -> tuple[Tensor, Tensor]:
@@ -173,6 +179,7 @@ class Trajectories:
         channels: Sequence[str] | None = None,
         boundary: str | Sequence[str] = "periodic",
         coefficients: Mapping[str, Any] | None = None,
+        terms: Mapping[str, str] | None = None,
     ) -> Trajectories:
         """Read an array whose channel and trajectory axes may be missing.
 
@@ -253,13 +260,14 @@ class Trajectories:
             k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
             for k, v in (coefficients or {}).items()
         }
-        return cls(data, moments, grid, names, known, f"({understood})")
+        return cls(data, moments, grid, names, known, f"({understood})", terms=terms or {})
 
     def to_xarray(self) -> xarray.Dataset:
         """An `xarray.Dataset` with named axes, coordinates and coefficients."""
         from opsplit.xarrays import to_xarray
 
-        return to_xarray(self.data, self.times, self.grid, self.channels, self.coefficients)
+        attrs = {"terms": terms_to_text(self.terms)} if self.terms else {}
+        return to_xarray(self.data, self.times, self.grid, self.channels, self.coefficients, attrs)
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz` file (arrays only, no pickle), whole or not at all."""
@@ -272,6 +280,7 @@ class Trajectories:
                 extent=np.array(self.grid.extent),
                 boundary=np.array(self.grid.boundary),
                 channels=np.array(self.channels),
+                terms=np.array(terms_to_text(self.terms)),
                 **{f"coefficient.{k}": v.numpy() for k, v in self.coefficients.items()},  # type: ignore[arg-type]
             )
         return target
@@ -295,6 +304,7 @@ class Trajectories:
                     for k, v in held.items()
                     if k.startswith("coefficient.")
                 },
+                terms=terms_from(held["terms"], str(path)) if "terms" in held else {},
             )
         except FileNotFoundError:
             raise OpsplitError(f"No such file: {path}") from None

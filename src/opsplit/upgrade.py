@@ -113,6 +113,7 @@ def _config(raw: Old) -> ModelConfig:
         scale=raw["scale"],
         rescale=raw["rescale"],
         encoder=EncoderConfig.from_json(raw["encoder"], "the encoder"),
+        prune=float(raw["operator"].get("prune", 0.0)),
     )
     if 4 * config.numbers() > LARGEST:
         raise OpsplitError(f"the model takes more than {LARGEST / 1e9:g} GB.")

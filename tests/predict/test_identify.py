@@ -24,7 +24,7 @@ TERMS = {"c": "-u_x", "D": "u_xx", "epsilon": "-u u_x"}
         ({"D": -0.3}, "u_t = -0.3 u_xx"),
         ({"D": 0.123456}, "u_t = 0.1235 u_xx"),
         ({"c": 0.5, "D": 0.3, "epsilon": 0.25}, "u_t = -0.5 u_x + 0.3 u_xx - 0.25 u u_x"),
-        ({"k": 2.0}, "u_t = 2 k"),
+        ({"k": 2.0}, "u_t = 2 f_k(u)"),
         ({}, "u_t = (no coefficients known)"),
     ],
 )

@@ -211,7 +211,7 @@ def test_every_recipe_has_its_loss(batch: Batch) -> None:
 USED = torch.tensor([True, False, True, False])
 KNOWN: dict[str, tuple[Loss, list[float], float]] = {
     "encoder": (
-        EncoderCodes(per_channel=True),
+        EncoderCodes(measure="channel"),
         [0.010627001, 0.026533708, 0.01750852, 0.076050907],
         0.032665335,
     ),

@@ -192,7 +192,7 @@ def test_a_file_of_settings_equals_flags_and_python(
         [encoder]
         code = 3
         [training]
-        per_channel = true
+        measure = "channel"
         [training.budget]
         steps = 2
         [training.batches]
@@ -206,12 +206,12 @@ def test_a_file_of_settings_equals_flags_and_python(
     cli(f"{common} --config settings.toml --out file")
     flags = (
         "--preset tiny --operator polynomial --operator.degree 3 --encoder.code 3 "
-        "--training.per-channel --training.budget.steps 2 --training.batches.environments 2 "
+        "--training.measure channel --training.budget.steps 2 --training.batches.environments 2 "
         "--training.batches.states 2 --training.codebook.by-gradient 1.0"
     )
     cli(f"{common} {flags} --out flags")
     encoder = replace(preset_settings("tiny", True)[0], code=3)
-    training = quick(per_channel=True, codebook=Codebook(by_gradient=1.0))
+    training = quick(measure="channel", codebook=Codebook(by_gradient=1.0))
     made(stored, tmp_path / "python", Polynomial(degree=3), encoder=encoder, training=training)
     assert same(tmp_path / "file", tmp_path / "flags")
     assert same(tmp_path / "file", tmp_path / "python")

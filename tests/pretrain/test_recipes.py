@@ -24,14 +24,14 @@ from opsplit.pretrain.recipes import FILE, Chain, StageData, find_recipe, run_re
 
 BUNDLED = [(name, family) for name, families in bundled().items() for family in families]
 QUIET = Execution(threads=1, quiet=True)
-TINY = """
+STAGE = """
 [[stage]]
-name = "first"
+name = "{name}"
 [stage.data]
 file = "stored.npz"
 [stage.operator]
 kind = "spectral"
-nonlinearity = {kind = "polynomial", degree = 2}
+nonlinearity = {{kind = "polynomial", degree = 2}}
 [stage.encoder]
 width = 8
 blocks = 1
@@ -40,29 +40,15 @@ decoder_width = 16
 head_width = 8
 [stage.training]
 recipe = "codebook"
-budget = {steps = 3}
-batches = {environments = 2, states = 2, context = 4}
-codebook = {by_gradient = 1.0, start = "coefficients"}
-
-[[stage]]
-name = "second"
-[stage.data]
-file = "stored.npz"
-[stage.operator]
-kind = "spectral"
-nonlinearity = {kind = "polynomial", degree = 2}
-[stage.encoder]
-width = 8
-blocks = 1
-heads = 2
-decoder_width = 16
-head_width = 8
-[stage.training]
-recipe = "codebook"
-budget = {steps = 2}
-batches = {environments = 2, states = 2, context = 4}
-codebook = {by_gradient = 1.0}
-start = {start_from = "first", encoder_only = true}
+budget = {{steps = {steps}}}
+batches = {{environments = 2, states = 2, context = 4}}
+"""
+TINY = f"""
+{STAGE.format(name="first", steps=3)}
+codebook = {{by_gradient = 1.0, start = "coefficients"}}
+{STAGE.format(name="second", steps=2)}
+codebook = {{by_gradient = 1.0}}
+start = {{start_from = "first", encoder_only = true}}
 """
 
 

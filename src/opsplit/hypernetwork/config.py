@@ -84,6 +84,9 @@ class ModelConfig(Settings):
     rescale: bool = False
     """Divide by the size of the observed window as well (homogeneous physics only)."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    prune: Annotated[float, Between(0.0, 1e30)] = 0.0
+    """Weights of products below this number are zero in an operator that is read from a window, as
+    they are in the dictionary."""
 
     @property
     def ndim(self) -> int:

@@ -49,6 +49,7 @@ def of_trajectories(given: Trajectories) -> Raw:
         given.channels, times=given.times.detach().cpu().numpy(), extent=given.grid.extent,
         boundary=tuple(given.grid.boundary),
         coefficients={k: v.cpu().double().numpy() for k, v in given.coefficients.items()},
+        terms=given.terms,
     )  # fmt: skip
 
 

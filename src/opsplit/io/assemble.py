@@ -66,6 +66,8 @@ class Raw:
     extent: tuple[float, ...] | None = None
     boundary: tuple[str, ...] | None = None
     coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    terms: Mapping[str, str] = field(default_factory=dict)
+    """What the coefficients multiply."""
     said: tuple[str, ...] = ()
     """Sentences of the reader."""
     guessed_axes: bool = False
@@ -129,7 +131,7 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
     return Recording(
         where, raw.format, (raw.size("n"), len(times), len(channels), *grid.shape), times, grid,
         channels, dict(raw.coefficients), tuple(said), guessed, fetch_on(space), origin,
-        raw.layout,
+        raw.layout, dict(raw.terms),
     )  # fmt: skip
 
 

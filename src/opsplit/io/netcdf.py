@@ -16,6 +16,7 @@ from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.parts import Index, Part
+from opsplit.terms import terms_from
 
 NOT_COEFFICIENTS = {"dt", "extent", "boundary", "version"}
 
@@ -97,6 +98,8 @@ def _of_dataset(
         said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
         shape = tuple(first.shape)
         extent, boundary = _stated(held.attrs, len(points))
+        told = held.attrs.get("terms")
+        terms = {} if told is None else terms_from(told, source)
 
     def part(field: str) -> Part:
         def read(index: Index) -> np.ndarray:
@@ -111,7 +114,7 @@ def _of_dataset(
         tuple(name for field in fields for name in names[field]),
         times=times, coordinates={a: v for a, v in points.items() if v is not None},
         extent=extent, boundary=boundary,
-        coefficients=coefficients, said=tuple(said), look_for_repeats=True,
+        coefficients=coefficients, said=tuple(said), look_for_repeats=True, terms=terms,
         layout=",".join(dims.get(a, "") for a in "xyz"[: len(points)]),
     )  # fmt: skip
 

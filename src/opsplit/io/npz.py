@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +17,7 @@ from opsplit.io.arrays import BESIDE, FIELDS, Read, of_plain
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.guard import CHUNK_MB, check_kind, check_small, reading
 from opsplit.io.parts import Index, Part
+from opsplit.terms import terms_from
 
 OURS = {"data", "times", "extent", "boundary", "channels"}
 
@@ -52,7 +54,8 @@ def of_npz(path: Path, flags: Flags) -> Raw:
     name = usual or (fields or list(heads))[0]
     numbers = {k: v for k, v in others.items() if k != name and v.dtype.kind in "fiu" and v.size}
     head = heads[name]
-    return of_plain(str(path), "npz", head.shape, head.dtype, _slicer(path, name), numbers, flags)
+    raw = of_plain(str(path), "npz", head.shape, head.dtype, _slicer(path, name), numbers, flags)
+    return replace(raw, terms=_terms(path, others))
 
 
 def _ours(path: Path, head: Head, held: Mapping[str, np.ndarray]) -> Raw:
@@ -81,8 +84,16 @@ def _ours(path: Path, head: Head, held: Mapping[str, np.ndarray]) -> Raw:
     return Raw(
         str(path), "npz", axes, shape, lambda i: ((part,), i), names, times=held["times"],
         extent=tuple(held["extent"].tolist()), boundary=tuple(held["boundary"].tolist()),
-        coefficients=known, layout="trajectories",
+        coefficients=known, layout="trajectories", terms=_terms(path, held),
     )  # fmt: skip
+
+
+def _terms(path: Path, held: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The terms of the coefficients, where an archive has them."""
+    found = held.get("terms")
+    if found is None or found.dtype.kind != "U" or found.ndim:
+        return {}
+    return terms_from(found, str(path))
 
 
 def _names(path: Path) -> list[str]:

@@ -38,6 +38,7 @@ class Recording:
             what was taken instead, in a sentence.
         fetch: `(trajectory, frames)` to `(time, channel, *space)`, unchecked.
         origin: coordinate of the first point of every axis.
+        terms: what the coefficients multiply, where the file says it.
         layout: which of its layouts the format has here, for writing a forecast alike.
     """
 
@@ -53,6 +54,7 @@ class Recording:
     fetch: Callable[[int, slice], np.ndarray] = field(repr=False)
     origin: tuple[float, ...] = ()
     layout: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -158,6 +160,7 @@ class Recording:
             self.grid,
             self.channels,
             {k: torch.from_numpy(v[wanted]) for k, v in self.coefficients.items()},
+            terms=self.terms,
         )
 
     def _chosen(self, trajectory: int, frames: slice) -> range:

@@ -22,6 +22,7 @@ import torch
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.guard import check_small, small
+from opsplit.terms import terms_from, terms_to_text
 from opsplit.trajectories import Trajectories
 
 SUFFIXES = (".hdf5", ".h5")
@@ -51,7 +52,7 @@ def write_well(
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".part")
     held: dict[str, list[np.ndarray]] = {}
-    total = 0
+    total, terms = 0, None
     try:
         with h5py.File(partial, "w") as file:
             for part in parts:
@@ -61,12 +62,15 @@ def write_well(
                     field = file["t0_fields"][channel]
                     field.resize(total + len(part), 0)
                     field[total:] = part.data[:, :, i].numpy()
+                terms = part.terms
                 for key, values in part.coefficients.items():
                     held.setdefault(key, []).append(values.double().numpy())
                 total += len(part)
             if not total:
                 raise OpsplitError(f"There are no trajectories to write to {target}.")
             file.attrs["n_trajectories"] = total
+            if terms:
+                file.attrs["terms"] = terms_to_text(terms)
             _write_scalars(file, {k: np.concatenate(v) for k, v in held.items()})
         os.replace(partial, target)
     finally:
@@ -186,7 +190,12 @@ def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") ->
         for name in first.coefficients
     }
     return Trajectories(
-        data, torch.from_numpy(first.times), first.grid, first.channels, coefficients
+        data,
+        torch.from_numpy(first.times),
+        first.grid,
+        first.channels,
+        coefficients,
+        terms=terms_from(first.facts["terms"], str(first.path)) if "terms" in first.facts else {},
     )
 
 

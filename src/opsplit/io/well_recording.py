@@ -12,6 +12,7 @@ from opsplit.io.assemble import Raw
 from opsplit.io.guard import dataset, opened
 from opsplit.io.parts import Part, hdf5_part
 from opsplit.io.well import WellHead, check_alike, check_field, read_head, well_files
+from opsplit.terms import terms_from
 
 
 def of_well(source: str, paths: Sequence[str | Path]) -> Raw:
@@ -37,6 +38,7 @@ def of_well(source: str, paths: Sequence[str | Path]) -> Raw:
             name: np.concatenate([head.coefficients[name] for head in heads])
             for name in first.coefficients
         },
+        terms=terms_from(first.facts["terms"], str(first.path)) if "terms" in first.facts else {},
         said=(f"Trajectories of {len(files)} files, one after the other.",) * (len(files) > 1),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -38,6 +38,7 @@ class Code(StrEnum):
     AMPLITUDE = "amplitude"
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
+    WEAK_OPERATORS = "weak-operators"
 
 
 class Severity(StrEnum):
@@ -48,7 +49,15 @@ class Severity(StrEnum):
 
 
 UNLIKE = frozenset(
-    {Code.EXTENT_GUESSED, Code.SPACING, Code.EXTENT, Code.DT, Code.AMPLITUDE, Code.COEFFICIENT}
+    {
+        Code.EXTENT_GUESSED,
+        Code.SPACING,
+        Code.EXTENT,
+        Code.DT,
+        Code.AMPLITUDE,
+        Code.COEFFICIENT,
+        Code.WEAK_OPERATORS,
+    }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
 
@@ -201,6 +210,19 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
+
+
+def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
+    """The note on operators that training itself calls weak."""
+    structure = metrics.get("structure")
+    weak = structure.get("weak", []) if isinstance(structure, Mapping) else []
+    if not weak:
+        return []
+    words = (
+        f"The operators of {', '.join(map(str, weak))} are weak: in training they left more than "
+        "5 % of the change of a step. Do not trust the coefficients."
+    )
+    return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
 
 
 def resampled(given: Grid, used: Grid) -> Issue:

@@ -28,6 +28,7 @@ from opsplit.predict.compatibility import (
     compatibility,
     refuse,
     resampled,
+    weak_operators,
 )
 from opsplit.predict.door import observe
 from opsplit.predict.identify import equation
@@ -205,6 +206,7 @@ class OperatorSplitter:
         issues = [issue for issue in issues if issue.code is not Code.RESAMPLED]
         if grid.shape != recording.grid.shape:
             issues.append(resampled(recording.grid, grid))
+        issues += weak_operators(model.metrics)
         return observed, window, issues
 
     def _judge(
@@ -305,16 +307,16 @@ class OperatorSplitter:
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick = self.composition_
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
-        chosen = [pick, *(c for c in others if c.operators != pick.operators)]
-        found = rollouts(
-            self._operators,
-            chosen if deviation else chosen[:1],
-            self._last[trajectory],
-            times,
-            self.dt_,
-            self.scheme,
-            self.refinement_,
-        )
+        others = [c for c in others if c.operators != pick.operators] if deviation else []
+
+        def run(compositions: list[Composition]) -> list[Forecast]:
+            last = self._last[trajectory]
+            return rollouts(
+                self._operators, compositions, last, times, self.dt_, self.scheme, self.refinement_
+            )
+
+        # By itself, so that a band does not change the rounding of its forecast.
+        found = run([pick]) + (run(others) if others else [])
         first, spread, unit = found[0], None, self._window.unit
         if deviation:
             observed = len(self._window.frames[trajectory])

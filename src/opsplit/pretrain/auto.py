@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ class Structure:
                 f"; {', '.join(mixed)} act together in the data: forecasts are not affected, but "
                 "their coefficients can only be told apart by other trajectories"
             )
-        return {"verdict": verdict, "seconds": self.seconds, "mechanisms": rows}
+        return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
 
 
 def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> Structure:
@@ -146,6 +145,9 @@ def assemble(
     words = tuple(f"environment {i}" for i in range(len(parameters)))
     part = Part(family, parameters.float(), None, facts.scale)
     terms = learned_terms(structure, source, facts)
+    for key, text in source.data.terms.items():
+        # What the user says a term is called; what was learned about it stays.
+        terms[key] = replace(terms[key], text=text) if key in terms else Term(text)
     dictionary = OperatorDictionary((part,), known, words, terms)
     return Model(disco, dictionary, {"structure": structure.report(), **origin(0)})
 
@@ -193,10 +195,3 @@ def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> d
         if held:
             out[one.mechanism] = learned_term(held, facts.channels, facts.grid.ndim)
     return out
-
-
-def save_structure(model: Model, folder: Path) -> Path:
-    """The model before its encoder is trained, in a folder of its own."""
-    place = folder / "structure"
-    model.save(place)
-    return place

@@ -39,8 +39,9 @@ Made by `{result["command"]}` at commit {result["commit"]} on {result["hardware"
 
 {_structure(result)}## Error against training time
 
-Relative error of one step on unseen fields (training distribution), averaged weights; `read`, if
-there, with the operators that the encoder reads instead of those of the dictionary.
+Error of one step on unseen fields (training distribution), relative to the {config.measure}, with
+averaged weights; `read`, if there, with the operators that the encoder reads instead of those of
+the dictionary.
 
 {_table(result["curve"])}{earlier}
 

@@ -12,6 +12,7 @@ from opsplit.settings import AtMost, Between, Printable, Settings, Share, Size
 Count = Annotated[int, Between(1, 10_000_000)]
 Word = Annotated[str, Printable()]
 Rate = Annotated[float, Between(0.0, 1e6)]
+Measure = Literal["field", "channel", "change"]
 Positive = Annotated[float, Between(1e-12, 1e12)]
 
 
@@ -131,8 +132,9 @@ class TrainConfig(Settings):
     optimiser: Optimiser = field(default_factory=Optimiser)
     codebook: Codebook = field(default_factory=Codebook)
     start: Start = field(default_factory=Start)
-    per_channel: bool = False
-    """Divide the error of every channel by the size of that channel."""
+    measure: Measure = "field"
+    """What the error of a step is divided by: the size of the `field` (as in the paper), the size
+    of every `channel` by itself, or the `change` of the step, which a large mean does not hide."""
     dictionary: Extraction = field(default_factory=Extraction)
     seed: Annotated[int, Between(0, 2**31 - 1)] = 0
     """Seed of weights and batches."""
@@ -176,6 +178,7 @@ def preset_settings(preset: str, stored: bool = False) -> tuple[EncoderConfig, T
         return encoder, training
     if preset != "paper":
         encoder = replace(encoder, moments=True)
+        training = replace(training, measure="change")
     if preset == "cpu":
         # Codes trained by gradient fit their environments more closely than the encoder's means.
         encoder = replace(encoder, code=4, head_bias=True)

@@ -69,7 +69,8 @@ def _in_memory(recording: Recording) -> Trajectories:
         fields[i] = torch.from_numpy(recording.frames(i, limit_mb=limit))
     known = {k: torch.tensor(v) for k, v in recording.coefficients.items()}
     times = torch.tensor(recording.times)
-    return Trajectories(fields, times, recording.grid, recording.channels, known)
+    terms = recording.terms
+    return Trajectories(fields, times, recording.grid, recording.channels, known, terms=terms)
 
 
 def _simulated(physics: Physics, split: str) -> FreshSource:

@@ -45,7 +45,7 @@ def finish(
             dictionary = replace(dictionary, terms=start.dictionary.terms)
     else:
         dictionary = make_dictionary(disco, config, source)
-        dictionary = replace(dictionary, terms=_terms(model)).with_max_strength(
+        dictionary = replace(dictionary, terms=_terms(model, source)).with_max_strength(
             config.dictionary.max_strength
         )
         if config.dictionary.prune:
@@ -95,8 +95,10 @@ def make_dictionary(
     return extract(disco, examples, context=context, seed=DICTIONARY_SEED)
 
 
-def _terms(model: ModelConfig) -> dict[str, Term]:
-    """The terms of the coefficients, if the data bear the name of a known equation."""
+def _terms(model: ModelConfig, source: FreshSource | StoredSource) -> dict[str, Term]:
+    """The terms of the coefficients: those of the data, or of a known equation."""
+    if isinstance(source, StoredSource) and source.data.terms:
+        return {k: Term(text) for k, text in source.data.terms.items()}
     known = PHYSICS[model.physics].terms if model.physics in PHYSICS else {}
     return {k: t for k, t in known.items() if k in model.coefficients and isinstance(t, Term)}
 

@@ -20,7 +20,8 @@ class Atom:
 
     def repeats(self, channel: int) -> bool:
         """Whether it is a linear term of this channel, written as a product."""
-        return not self.linear and self.text.partition(":")[0] == f"{channel}"
+        single = not self.linear and not {"*", "@"} & set(self.text)
+        return single and self.text.partition(":")[0] == f"{channel}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def _fractional(axes: str) -> Iterator[Atom]:
 
 
 def _linear(channels: int, axes: str) -> Iterator[Atom]:
-    for name in ("", "lap", *axes, "lap2", *(f"{a}.lap" for a in axes), "lap3"):
+    odd = [f"{a}.{power}" for power in ("lap", "lap2") for a in axes]
+    for name in ("", "lap", *axes, "lap2", *odd[: len(axes)], "lap3", *odd[len(axes) :]):
         yield Atom(name, linear=True)
     if len(axes) > 1:
         for first, second in combinations_with_replacement(axes, 2):

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from opsplit.hypernetwork.disco import Disco
-from opsplit.metrics import channel_error, relative_error
+from opsplit.metrics import change_error, channel_error, relative_error
 from opsplit.pretrain.batch import Batch
-from opsplit.pretrain.config import TrainConfig
+from opsplit.pretrain.config import Measure, TrainConfig
 
 
 class Outcome(NamedTuple):
@@ -53,27 +53,35 @@ class Trainee(nn.Module):
 
 
 def flow_errors(
-    disco: Disco, codes: Tensor, batch: Batch, per_channel: bool = False
+    disco: Disco, codes: Tensor, batch: Batch, measure: Measure = "field"
 ) -> tuple[Tensor, Tensor]:
-    """Loss and relative error of the operators of `codes`, both per dynamics, `(E,)`."""
+    """Loss and error of the operators of `codes`, both per dynamics, `(E,)`.
+
+    Arguments:
+        measure: what the error of a step is divided by: the `field`, every `channel` of it (the
+            error itself is then relative to the field), or the `change` of the step.
+    """
     scale = disco.config.scale
     operators, predicted = disco.operators(codes), batch.state / scale
     for share in batch.shares:
         predicted = disco.family.flow(operators, predicted, share * batch.duration)
     target = batch.target / scale
+    if measure == "change":
+        error = change_error(predicted, target, batch.state / scale).mean(1)
+        return error, error
     error = relative_error(predicted, target).mean(1)
-    return (channel_error(predicted, target).mean(1) if per_channel else error), error
+    return (channel_error(predicted, target).mean(1) if measure == "channel" else error), error
 
 
 @dataclass(frozen=True)
 class EncoderCodes:
     """Codes of the encoder (recipes `in-context` and `plain`)."""
 
-    per_channel: bool = False
+    measure: Measure = "field"
 
     def __call__(self, trainee: Trainee, batch: Batch) -> Outcome:
         codes = trainee.disco.encode(batch.context)
-        loss, error = flow_errors(trainee.disco, codes, batch, self.per_channel)
+        loss, error = flow_errors(trainee.disco, codes, batch, self.measure)
         return Outcome(loss.mean(), error, codes.new_zeros(()))
 
 
@@ -93,7 +101,7 @@ class AveragedCodes:
     use: Tensor
     momentum: float = 0.99
     commitment: float = 0.5
-    per_channel: bool = False
+    measure: Measure = "field"
 
     def __call__(self, trainee: Trainee, batch: Batch) -> Outcome:
         codes = trainee.disco.encode(batch.context)
@@ -104,7 +112,7 @@ class AveragedCodes:
         used = torch.where(pick, rows + codes - codes.detach(), codes)
         gap = (codes - rows).square() * pick
         commitment = gap.sum() / (pick.sum() * codes.shape[1]).clamp_min(1)
-        loss, error = flow_errors(trainee.disco, used, batch, self.per_channel)
+        loss, error = flow_errors(trainee.disco, used, batch, self.measure)
         return Outcome(loss.mean() + self.commitment * commitment, error, commitment)
 
 
@@ -134,7 +142,7 @@ class TrainedCodes:
 
     reading: bool = False
     commitment: float = 0.5
-    per_channel: bool = False
+    measure: Measure = "field"
 
     def __call__(self, trainee: Trainee, batch: Batch) -> Outcome:
         rows = trainee.disco.codebook[batch.environment]
@@ -142,7 +150,7 @@ class TrainedCodes:
         if self.reading:
             codes = trainee.disco.encode(batch.context)
             commitment = (codes - rows.detach()).square().mean()
-        loss, error = flow_errors(trainee.disco, rows, batch, self.per_channel)
+        loss, error = flow_errors(trainee.disco, rows, batch, self.measure)
         return Outcome(loss.mean() + self.commitment * commitment, error, commitment)
 
 
@@ -167,21 +175,22 @@ def loss_of_step(
     """The loss of one step, when the share `done` of the budget is used."""
     codebook = config.codebook
     if config.recipe != "codebook":
-        return EncoderCodes(config.per_channel)
+        return EncoderCodes(config.measure)
     use = torch.rand(len(batch.context), generator=generator) < codebook.share
     if config.start.encoder_only:
         return Recognition(codebook.commitment)
     if done > 1 - codebook.by_gradient:
         reading = float(torch.rand((), generator=generator)) < codebook.reading
-        return TrainedCodes(reading, codebook.commitment, config.per_channel)
+        return TrainedCodes(reading, codebook.commitment, config.measure)
     return AveragedCodes(
-        use.to(batch.context.device), codebook.momentum, codebook.commitment, config.per_channel
+        use.to(batch.context.device), codebook.momentum, codebook.commitment, config.measure
     )
 
 
 def dictionary_loss(config: TrainConfig) -> Loss:
     """The loss whose codes will stand in the dictionary: trained rows, else the encoder's."""
-    return TrainedCodes() if trains_rows(config) else EncoderCodes()
+    measure = config.measure
+    return TrainedCodes(measure=measure) if trains_rows(config) else EncoderCodes(measure)
 
 
 def trains_rows(config: TrainConfig) -> bool:

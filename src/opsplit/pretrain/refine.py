@@ -13,6 +13,8 @@ from opsplit.operators import OperatorFamily
 
 STEP = 1e-4
 """Difference quotients change a weight by this share of its size."""
+QUIET = 0.1
+"""States that change less than this share of the usual change count less."""
 CONVERGED = 0.02
 """Iterations end once none lowers the squared error by more than this share."""
 
@@ -27,9 +29,15 @@ class Pairs:
     duration: float
 
     def change(self) -> Tensor:
-        """Size of the change from state to target, `(E, K)`; never below rounding."""
+        """Size of the change from state to target, `(E, K)`.
+
+        Never below rounding, nor below a small share of the usual change: states that hardly
+        change say little.
+        """
         size = (self.targets - self.states).flatten(2).norm(dim=2)
-        return size + 2e-7 * self.targets.flatten(2).norm(dim=2) + 1e-300
+        usual = size.square().mean(1, keepdim=True).sqrt()
+        floor = QUIET * usual + 2e-7 * self.targets.flatten(2).norm(dim=2)
+        return (size.square() + floor.square()).sqrt() + 1e-300
 
     def take(self, index: Sequence[int]) -> Pairs:
         """Some of the environments."""

@@ -26,6 +26,8 @@ NOISE = 5.0
 """Modes must stand out of the median of the upper third by this factor."""
 ROUNDING = 2e-7
 """Changes below this share of the field are rounding of stored numbers."""
+QUIET = 0.1
+"""Transitions that change less than this share of the usual change count less."""
 WORTH = 0.9
 """One more term must leave less than this share of what was left before."""
 NEARLY = 1.25
@@ -185,7 +187,7 @@ def _environment(
     # Every transition counts alike, however much the field changes in it; rounding does not count.
     size = change.abs().square().sum((2, 3))
     rounding = ROUNDING**2 * modes[:, 1:].abs().square().sum((2, 3))
-    weight = (size + rounding).clamp_min(1e-300).rsqrt()
+    weight = (size + rounding + QUIET**2 * size.mean()).clamp_min(1e-300).rsqrt()
     change = change * weight[..., None, None]
     quadrature = integration_weights(torch.arange(u.shape[1]).double()) * dt
     products = _products(spectrum, atoms, grid, units, kept) * root

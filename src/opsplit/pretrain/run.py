@@ -129,6 +129,7 @@ def _model(
         rescale=facts.rescale,
         encoder=encoder,
         operator=fitted(operator, facts, source, training),
+        prune=training.dictionary.prune,
     )
 
 

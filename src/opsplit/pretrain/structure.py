@@ -292,9 +292,11 @@ def _shortened(
     found = errors(family, parameters, check, evidence.grid)
     while True:
         free = parameters.ne(0).any(0).nonzero()[:, 0]
+        if len(free) < 2:
+            return family, parameters, found
         rise = necessity(family, parameters, free, train, evidence.grid)
         loose = [place for place, x in zip(free.tolist(), rise.tolist(), strict=True) if x < NEEDED]
-        if len(free) < 2 or not loose:
+        if not loose:
             return family, parameters, found
         best: tuple[float, Spectral, Tensor, Tensor] | None = None
         for place in loose:

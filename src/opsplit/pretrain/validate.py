@@ -41,7 +41,7 @@ def validate(
         batch = source.draw(settings, generator).to(device)
         errors = trainee(dictionary_loss(config), batch).error.tolist()
         if trains_rows(config):
-            read += trainee(EncoderCodes(), batch).error.tolist()
+            read += trainee(EncoderCodes(config.measure), batch).error.tolist()
         for mechanism, error in zip(batch.mechanisms(), errors, strict=True):
             found.setdefault(f"validation {mechanism}", []).append(error)
     disco.load_state_dict(current, strict=False)

@@ -295,19 +295,3 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
                 axes.set_title(name, fontsize=8)
                 axes.axis("off")
     _save(figure, path)
-
-
-def training_figure(curves: dict[str, list[dict[str, float]]], path: Path) -> None:
-    """Validation error against training time, one line per model and mechanism."""
-    figure = _figure(6.5, 4)
-    axes = figure.add_subplot()
-    for name, rows in curves.items():
-        minutes = [row["seconds"] / 60 for row in rows]
-        for key in [k for k in rows[-1] if k.startswith("validation ")]:
-            label = f"{name}, {key.removeprefix('validation ')}"
-            axes.loglog(minutes, [row.get(key, np.nan) for row in rows], label=label)
-    axes.set_xlabel("minutes of training")
-    axes.set_ylabel("one-step relative error, unseen fields")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend()
-    _save(figure, path)

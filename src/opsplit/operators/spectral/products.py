@@ -37,6 +37,14 @@ class Term(NamedTuple):
         return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
 
 
+class Factor(NamedTuple):
+    """A filtered channel, with or without the modes that dealiasing takes."""
+
+    channel: int
+    name: str
+    masked: bool
+
+
 @cache
 def parse(text: str) -> Term:
     """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
@@ -64,8 +72,9 @@ class Products(Nonlinearity):
 
     Arguments:
         terms: products, such as `("0*0@x", "0*0*0")`; see `parse` for the notation.
-        dealias: share of the modes of every axis that enter the products; above one, they are
-            formed on a grid that much finer (1.5 makes products of two exact).
+        dealias: share of the modes of every axis that enter products with derivatives; above one,
+            products are formed on a grid that much finer (1.5 makes products of two exact). A
+            reaction, which has no derivatives, acts point by point on all modes.
         centre: mean of every channel, subtracted first (empty: 0).
         output_scale: how fast the weights are learned by gradient.
     """
@@ -98,17 +107,21 @@ class Products(Nonlinearity):
         held = weights["products"]
         tensors = {"weights": held}
         outer, factors = self._names()
-        for kind, names in (("outer", outer), ("factor", [name for _, name in factors])):
-            if names:
-                bank = torch.stack([filter_symbol(name, grid, unit, held) for name in names])
-                if self.dealias < 1:
-                    bank = bank * lower_modes(grid, self.dealias, held.device)
+        below = lower_modes(grid, min(1.0, self.dealias), held.device)
+        for kind, filters in (("outer", outer), ("factor", [(f.name, f.masked) for f in factors])):
+            if filters:
+                bank = torch.stack(
+                    [
+                        filter_symbol(name, grid, unit, held) * (below if masked else 1.0)
+                        for name, masked in filters
+                    ]
+                )
                 tensors[kind] = bank.expand(len(held), *bank.shape)
         return tensors
 
-    def _names(self) -> tuple[list[str], list[tuple[int, str]]]:
+    def _names(self) -> tuple[list[tuple[str, bool]], list[Factor]]:
         """Distinct filters of whole products, and distinct factors."""
-        return _distinct(self.terms)
+        return _distinct(self.terms, self.dealias < 1)
 
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
         weights = tensors["weights"]
@@ -118,8 +131,12 @@ class Products(Nonlinearity):
         values = self.evaluate(tensors, spectrum, grid, used)
         outer, _ = self._names()
         total = torch.zeros_like(spectrum)
-        for place, name in enumerate(outer):
-            mine = [i for i, j in enumerate(used) if parse(self.terms[j]).outer == name]
+        for place, (name, masked) in enumerate(outer):
+            mine = [
+                i
+                for i, j in enumerate(used)
+                if (term := parse(self.terms[j])).outer == name and self._masks(term) == masked
+            ]
             if not mine:
                 continue
             chosen = weights[:, :, [used[i] for i in mine]]
@@ -131,26 +148,33 @@ class Products(Nonlinearity):
     def evaluate(self, tensors: Tensors, spectrum: Tensor, grid: Grid, used: list[int]) -> Tensor:
         """Products `(E, K, term, *points)` of some terms, before the outer filters act."""
         _, factors = self._names()
-        needed = sorted({factors.index(f) for j in used for f in parse(self.terms[j]).factors})
+        of = {j: self._factors(parse(self.terms[j])) for j in used}
+        needed = sorted({factors.index(f) for each in of.values() for f in each})
         fine = self._fine(grid)
         fields: dict[int, Tensor] = {}
         if needed:
-            channels = [factors[i][0] for i in needed]
+            channels = [factors[i].channel for i in needed]
             modes = spectrum[:, :, channels] * tensors["factor"][:, None, needed]
             x = field_of(fit_modes(modes, grid.shape, fine), fine)
             if self.centre:
-                plain = [self.centre[factors[i][0]] * (not factors[i][1]) for i in needed]
+                plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed]
                 x = x - x.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
             fields = {i: x[:, :, place] for place, i in enumerate(needed)}
         one = spectrum.real.new_ones(spectrum.shape[0], spectrum.shape[1], *fine)
         values = []
         for j in used:
             value = one
-            for n, f in enumerate(parse(self.terms[j]).factors):
+            for n, f in enumerate(of[j]):
                 field = fields[factors.index(f)]
                 value = field if n == 0 else value * field
             values.append(value)
         return torch.stack(values, 2)
+
+    def _masks(self, term: Term) -> bool:
+        return self.dealias < 1 and term.order != 0
+
+    def _factors(self, term: Term) -> list[Factor]:
+        return [Factor(c, name, self._masks(term)) for c, name in term.factors]
 
     def _fine(self, grid: Grid) -> tuple[int, ...]:
         if self.dealias <= 1:
@@ -183,8 +207,13 @@ class Products(Nonlinearity):
 
 
 @cache
-def _distinct(terms: tuple[str, ...]) -> tuple[list[str], list[tuple[int, str]]]:
-    parsed = [parse(text) for text in terms]
-    outer = list(dict.fromkeys(term.outer for term in parsed))
-    factors = list(dict.fromkeys(f for term in parsed for f in term.factors))
-    return outer, factors
+def _distinct(
+    terms: tuple[str, ...], dealiased: bool
+) -> tuple[list[tuple[str, bool]], list[Factor]]:
+    outer: dict[tuple[str, bool], None] = {}
+    factors: dict[Factor, None] = {}
+    for term in map(parse, terms):
+        masked = dealiased and term.order != 0
+        outer[term.outer, masked] = None
+        factors |= {Factor(c, name, masked): None for c, name in term.factors}
+    return list(outer), list(factors)

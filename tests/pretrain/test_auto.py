@@ -1,0 +1,125 @@
+"""The automatic training as users start it: names, resume, and what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from opsplit import OperatorSplitter, Trajectories, pretrain
+from opsplit.cli import main
+from opsplit.grid import Grid
+from opsplit.model import Model
+from opsplit.pretrain import Budget, Execution
+from opsplit.pretrain.config import TrainConfig, preset_settings
+
+
+def reaction_diffusion(r: np.ndarray, d: np.ndarray, frames: int, seed: int) -> np.ndarray:
+    """`u_t = r (u - u^3) + d u_xx` on 64 points of a box of length 4, by small Strang steps."""
+    rng = np.random.default_rng(seed)
+    k = 2 * np.pi * np.fft.rfftfreq(64, 4 / 64)
+    modes = rng.normal(size=(len(r), 33, 2)) @ [1, 1j] * (np.arange(33) <= 5)
+    u = np.fft.irfft(modes, 64)
+    u = 0.8 * u / np.abs(u).max(1, keepdims=True)
+    out, h = [u], 0.05 / 20
+    for _ in range(frames - 1):
+        for _ in range(20):
+            u = np.fft.irfft(np.fft.rfft(u) * np.exp(-d[:, None] * k**2 * h / 2), 64)
+            grown = u * np.exp(r[:, None] * h)
+            u = grown / np.sqrt(1 + u**2 * (np.exp(2 * r[:, None] * h) - 1))
+            u = np.fft.irfft(np.fft.rfft(u) * np.exp(-d[:, None] * k**2 * h / 2), 64)
+        out.append(u)
+    return np.stack(out, 1)[:, :, None]
+
+
+@pytest.fixture(scope="module")
+def data() -> Trajectories:
+    r = np.repeat([*np.linspace(0.5, 3, 4), *[0.0] * 4], 4)
+    d = np.repeat([*[0.0] * 4, *np.linspace(0.005, 0.03, 4)], 4)
+    u = reaction_diffusion(r, d, 24, 0)
+    return Trajectories.from_numpy(
+        u.astype(np.float32), dt=0.05, extent=4.0, coefficients={"r": r, "D": d}
+    )
+
+
+def short(steps: int) -> TrainConfig:
+    from dataclasses import replace
+
+    training = preset_settings("tiny", stored=True)[1]
+    return replace(training, budget=Budget(steps=steps, validate_every=10, checkpoint_steps=5))
+
+
+QUIET = Execution(threads=1, quiet=True)
+
+
+def test_an_equation_that_nobody_knows_is_forecast(data: Trajectories, tmp_path: Path) -> None:
+    """The combination of two mechanisms, twenty times better than copying; coefficients to 2 %."""
+    model = pretrain(data, tmp_path / "m", training=short(5), preset="tiny", execution=QUIET)
+    true = {"r": 1.7, "D": 0.012}
+    u = reaction_diffusion(np.array([true["r"]]), np.array([true["D"]]), 50, 77)[0]
+    splitter = OperatorSplitter(model).fit(u[:16], dt=0.05, extent=4.0)
+    error = np.linalg.norm(splitter.predict(34) - u[16:]) / np.linalg.norm(u[16:])
+    copying = np.linalg.norm(u[15] - u[16:]) / np.linalg.norm(u[16:])
+    assert error < copying / 20
+    for name, value in true.items():
+        assert splitter.coefficients_[name] == pytest.approx(value, rel=0.02)
+    assert splitter.status_ == "explained"
+    assert "(u - u^3)" in splitter.equation_ and "u_xx" in splitter.equation_
+    assert model.metrics["structure"]["verdict"] == "good for compositions"
+
+
+def test_a_name_never_changes_a_result(data: Trajectories, tmp_path: Path) -> None:
+    names = ("mine", "gray-scott")
+    models = [
+        pretrain(data, tmp_path / n, training=short(10), preset="tiny", name=n, execution=QUIET)
+        for n in names
+    ]
+    first, second = (m.disco.state_dict() for m in models)
+    assert all(torch.equal(first[k], second[k]) for k in first)
+    a, b = (m.dictionary.parts[0] for m in models)
+    assert torch.equal(a.codes, b.codes) and a.family == b.family
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(data: Trajectories, tmp_path: Path) -> None:
+    whole = pretrain(data, tmp_path / "a", training=short(20), preset="tiny", execution=QUIET)
+    pretrain(data, tmp_path / "b", training=short(10), preset="tiny", execution=QUIET)
+    (tmp_path / "b" / "metrics.json").unlink()
+    again = pretrain(data, tmp_path / "b", training=short(20), preset="tiny", execution=QUIET)
+    assert torch.equal(whole.dictionary.parts[0].codes, again.dictionary.parts[0].codes)
+    assert whole.metrics["steps"] == again.metrics["steps"] == 20
+
+
+def test_the_command_prints_and_stores_the_choice(
+    data: Trajectories, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = data.save(tmp_path / "mine.npz")
+    out = tmp_path / "run"
+    main(["pretrain", "mine", "--data", str(file), "--preset", "tiny", "--steps", "5",
+          "--threads", "1", "--out", str(out)])  # fmt: skip
+    said = capsys.readouterr().out
+    assert "verdict: good for compositions" in said and "polynomial of degree 3" in said
+    card = (out / "README.md").read_text()
+    assert "## Structure" in card and "Verdict: good" in card
+    loaded = Model.load(out)
+    assert loaded.dictionary.terms["r"].text == "u - u^3"
+    assert loaded.dictionary.terms["D"].order == 2
+
+
+def test_terms_that_the_user_gives_are_printed(data: Trajectories, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    told = replace(data, terms={"r": "f(u)"})
+    model = pretrain(told, tmp_path / "t", training=short(5), preset="tiny", execution=QUIET)
+    assert model.dictionary.terms["r"].text == "f(u)"
+    assert model.dictionary.terms["D"].text == "u_xx"
+
+
+def test_walls_get_a_network(tmp_path: Path) -> None:
+    u = torch.rand(4, 24, 1, 16)
+    grid = Grid((16,), (1.0,), "reflect")
+    known = {"q": torch.tensor([1.0, 1.0, 2.0, 2.0]).double()}
+    walled = Trajectories(u, torch.arange(24).double(), grid, ("u",), known)
+    model = pretrain(walled, tmp_path / "w", training=short(2), preset="tiny", execution=QUIET)
+    assert model.config.family == "unet"

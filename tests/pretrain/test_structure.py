@@ -1,0 +1,231 @@
+"""Structure by evidence: planted operators are found, whatever they are called or measured in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, spectrum_of
+from opsplit.grid import Grid
+from opsplit.operators import Derivatives, Products, Spectral
+from opsplit.pretrain.auto import assemble, learn_structure
+from opsplit.pretrain.config import preset_settings
+from opsplit.pretrain.sources import StoredSource
+from opsplit.pretrain.structure import Evidence, Learned, learn, mechanisms, used_terms
+from opsplit.trajectories import Trajectories
+
+LINE = Grid((64,), (7.0,))
+VALUES = (0.4, 0.7, 1.0)
+
+
+def fields(n: int, channels: int, grid: Grid, seed: int, modes: int = 4) -> Tensor:
+    """Smooth random fields of size one."""
+    draws = torch.Generator().manual_seed(seed)
+    noise = torch.randn(n, channels, *grid.shape, generator=draws, dtype=torch.float64)
+    spectrum = spectrum_of(noise, grid.ndim)
+    index = [torch.fft.fftfreq(m, 1 / m) for m in grid.shape[:-1]]
+    index.append(torch.fft.rfftfreq(grid.shape[-1], 1 / grid.shape[-1]))
+    mesh = torch.meshgrid(*index, indexing="ij")
+    keep = torch.stack(mesh).square().sum(0) <= modes**2
+    u = field_of(spectrum * keep, grid.shape)
+    return u / u.std(tuple(range(2, u.ndim)), keepdim=True)
+
+
+def planted(
+    mechanisms_: Mapping[str, tuple[Spectral, Tensor]], grid: Grid = LINE, dt: float = 0.02,
+    frames: int = 20, per_value: int = 4, seed: int = 0,
+) -> Trajectories:  # fmt: skip
+    """Trajectories of operators with known weights, three values of every coefficient."""
+    data, known = [], {name: [] for name in mechanisms_}
+    for number, (name, (family, weights)) in enumerate(mechanisms_.items()):
+        fine = replace(family, max_step=dt / 8)
+        for i, value in enumerate(VALUES):
+            u = fields(per_value, family.channels, grid, seed + 100 * number + i)[None]
+            operators = fine.prepare(value * weights.double()[None], grid)
+            states = [u]
+            for _ in range(frames - 1):
+                states.append(fine.flow(operators, states[-1], dt))
+            data.append(torch.stack(states, 2)[0].float())
+            for other in known:
+                known[other] += [value if other == name else 0.0] * per_value
+    times = torch.arange(frames).double() * dt
+    names = tuple("uvw"[: data[0].shape[2]])
+    coefficients = {k: torch.tensor(v).double() for k, v in known.items()}
+    return Trajectories(torch.cat(data), times, grid, names, coefficients)
+
+
+def found(one: Learned) -> set[str]:
+    return {term for kind in used_terms(one).values() for term in kind}
+
+
+def family(linear: tuple[str, ...], products: tuple[str, ...], **more: int) -> Spectral:
+    return Spectral(
+        linear=Derivatives(linear, 100.0),
+        nonlinearity=Products(products) if products else None,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+PLANTED = {
+    "diffusion": (family(("lap",), ()), [0.1]),
+    "transport": (family(("x",), ()), [-1.0]),
+    "growth": (family(("lap", "lap2"), ()), [-0.3, -0.05]),
+    "reaction": (family(("",), ("0*0*0",)), [1.0, -1.0]),
+    "flux": (family((), ("0*0@x",)), [-0.3]),
+    "cubic flux": (family((), ("0*0*0@x",)), [-0.2]),
+    "slope": (family((), ("0:x*0:x",)), [-0.1]),
+    "fractional": (family(("abs.half",), ()), [-0.2]),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_operator_is_found_with_its_weights(name: str) -> None:
+    operator, weights = PLANTED[name]
+    data = planted({"q": (operator, torch.tensor(weights))})
+    evidence = Evidence(data, 1.0)
+    one = learn(evidence, "q", mechanisms(data)["q"])
+    assert isinstance(operator.linear, Derivatives)
+    linear = operator.linear.terms
+    products = operator.nonlinearity.terms if isinstance(operator.nonlinearity, Products) else ()
+    assert found(one) == {*linear, *products}
+    assert float(one.error.max()) < 2e-3
+    source = StoredSource(data)
+    facts = replace(source.facts("any"), scale=1.0)
+    structure = learn_structure(source, facts, quiet=True)
+    assert structure.report()["verdict"].startswith("good")
+
+
+@settings(max_examples=6)
+@given(
+    degree=st.integers(2, 3),
+    output=st.integers(0, 1),
+    ndim=st.integers(1, 2),
+    seed=st.integers(0, 50),
+)
+def test_planted_monomials_of_two_channels_are_found(
+    degree: int, output: int, ndim: int, seed: int
+) -> None:
+    draws = torch.Generator().manual_seed(seed)
+    factors = torch.randint(2, (degree,), generator=draws).sort().values.tolist()
+    term = "*".join(map(str, factors))
+    grid = Grid((64,), (7.0,)) if ndim == 1 else Grid((16, 16), (5.0, 5.0))
+    operator = family(("lap",), (term,), channels=2, ndim=ndim)
+    weights = torch.zeros(4)
+    weights[0] = weights[1] = 0.05
+    weights[2 + output] = 0.3
+    data = planted({"q": (operator, weights)}, grid, seed=seed)
+    one = learn(Evidence(data, 1.0), "q", mechanisms(data)["q"])
+    assert found(one) == {"lap", term}
+    held = used_terms(one)["products"][term]
+    assert bool((held[:, 1 - output] == 0).all())
+
+
+def test_mechanisms_have_their_own_structure_and_exact_zeros_elsewhere() -> None:
+    data = planted({"r": (PLANTED["reaction"][0], torch.tensor([1.0, -1.0])),
+                    "D": (PLANTED["diffusion"][0], torch.tensor([0.1]))})  # fmt: skip
+    source = StoredSource(data)
+    facts = source.facts("any")
+    structure = learn_structure(source, facts, quiet=True)
+    model = assemble(structure, source, facts, preset_settings("tiny", True)[0], "tiny")
+    parameters = model.dictionary.parts[0].parameters()
+    diffusion = data.coefficients["D"][data.environments()[1]] != 0
+    assert int(parameters[diffusion].ne(0).sum(1).max()) == 1
+    texts = {k: t.text for k, t in model.dictionary.terms.items()}
+    assert texts == {"r": "u - u^3", "D": "0.1 u_xx"}
+    # The decoder writes what the dictionary holds, from codes that were learned from data.
+    written = model.disco.decoder(model.disco.codebook)
+    torch.testing.assert_close(written, parameters, rtol=1e-4, atol=1e-6)
+
+
+@settings(max_examples=5)
+@given(length=st.floats(-6, 6), size=st.floats(-6, 6), time=st.floats(-6, 6))
+def test_units_change_nothing_but_the_weights(length: float, size: float, time: float) -> None:
+    """The same fields in other units of length, field and time have the same structure."""
+    data = planted({"a": (PLANTED["flux"][0], torch.tensor([-0.3]))})
+    scale, stretch, slow = 10.0**size, 10.0**length, 10.0**time
+    other = Trajectories(
+        data.data * scale, data.times * slow, Grid((64,), (7.0 * stretch,)), ("u",),
+        data.coefficients,
+    )  # fmt: skip
+    base, same = (
+        learn(Evidence(d, float(d.data.std())), "a", mechanisms(d)["a"]) for d in (data, other)
+    )
+    assert found(base) == found(same)
+    torch.testing.assert_close(same.error, base.error, rtol=0.2, atol=1e-5)
+    # In operator units only time is left: weights are rates.
+    torch.testing.assert_close(same.parameters * slow, base.parameters, rtol=1e-3, atol=1e-9)
+
+
+def test_a_mean_of_300_gives_the_same_operators() -> None:
+    data = planted({"D": (PLANTED["diffusion"][0], torch.tensor([0.1])),
+                    "c": (PLANTED["transport"][0], torch.tensor([-1.0]))})  # fmt: skip
+    warm = replace(data, data=data.data.double() + 300)
+    for name, environments in mechanisms(data).items():
+        cold_one, warm_one = (
+            learn(Evidence(d, float(d.data.std())), name, environments) for d in (data, warm)
+        )
+        assert found(cold_one) == found(warm_one)
+        (a,), (b,) = (
+            used_terms(one)["derivatives"].values() for one in (cold_one, warm_one)
+        )  # fmt: skip
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=0)
+
+
+def test_white_noise_of_a_thousandth_does_not_hide_the_structure() -> None:
+    data = planted({"r": (PLANTED["reaction"][0], torch.tensor([1.0, -1.0]))}, frames=30)
+    noise = torch.randn(data.data.shape, generator=torch.Generator().manual_seed(1))
+    data = replace(data, data=data.data + 1e-3 * noise)
+    one = learn(Evidence(data, 1.0), "r", mechanisms(data)["r"])
+    assert found(one) == {"", "0*0*0"}
+
+
+def test_growth_is_bounded_beyond_what_the_data_hold() -> None:
+    data = planted({"s": (PLANTED["growth"][0], torch.tensor([-0.3, 0.0]))}, frames=12)
+    one = learn(Evidence(data, 1.0), "s", mechanisms(data)["s"])
+    symbol = one.family.prepare(one.parameters, LINE).tensors["symbol"].real
+    k = 2 * math.pi * 4 / 7
+    fastest = 0.3 * k**2
+    assert fastest * 0.9 < float(symbol.max()) < 20 * fastest
+
+
+def test_data_without_structure_are_called_weak() -> None:
+    u = torch.randn(6, 12, 1, 64, generator=torch.Generator().manual_seed(0))
+    known = {"q": torch.tensor([1.0, 1, 1, 2, 2, 2]).double()}
+    data = Trajectories(u, torch.arange(12).double(), LINE, ("u",), known)
+    source = StoredSource(data)
+    structure = learn_structure(source, source.facts("noise"), quiet=True)
+    assert structure.report()["verdict"].startswith("weak: q")
+
+
+def test_constant_fields_and_one_environment_have_clear_outcomes() -> None:
+    still = Trajectories(
+        torch.ones(3, 8, 1, 64), torch.arange(8).double(), LINE, ("u",),
+        {"q": torch.ones(3).double()},
+    )  # fmt: skip
+    source = StoredSource(still)
+    structure = learn_structure(source, source.facts("still"), quiet=True)
+    assert math.isfinite(structure.report()["mechanisms"][0]["error"])
+
+
+def test_too_few_frames_are_refused() -> None:
+    short = Trajectories(torch.randn(2, 4, 1, 64), torch.arange(4).double(), LINE)
+    with pytest.raises(OpsplitError, match="at least 6 frames"):
+        learn_structure(StoredSource(short), StoredSource(short).facts("x"), quiet=True)
+
+
+def test_several_active_coefficients_are_trained_and_said() -> None:
+    data = planted({"r": (PLANTED["reaction"][0], torch.tensor([1.0, -1.0]))})
+    both = replace(
+        data, coefficients={"r": data.coefficients["r"], "q": 2 * data.coefficients["r"]}
+    )
+    source = StoredSource(both)
+    report = learn_structure(source, source.facts("mixed"), quiet=True).report()
+    assert report["verdict"].startswith("good for compositions; r+q act together")

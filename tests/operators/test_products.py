@@ -102,11 +102,13 @@ def test_growth_never_exceeds_its_bound(weight: float, bound: float) -> None:
     assert float(family.prepare(parameters, LINE).tensors["symbol"].real.max()) <= bound
 
 
-def test_reactions_are_not_dealiased_and_fluxes_are() -> None:
+def test_pointwise_reactions_are_not_dealiased_and_fluxes_are() -> None:
     """A reaction acts point by point; a flux loses the modes above two thirds."""
     draws = torch.Generator().manual_seed(1)
     u = torch.randn(1, 1, 1, 32, generator=draws, dtype=torch.float64)
-    family = Spectral(linear=Derivatives(()), nonlinearity=Products(("0*0", "0*0@x")))
+    family = Spectral(
+        linear=Derivatives(()), nonlinearity=Products(("0*0", "0*0@x"), alias_reactions=True)
+    )
     weights = torch.eye(2, dtype=torch.float64)
     found = family.rate(family.prepare(weights, LINE), u.expand(2, 1, 1, 32))
     torch.testing.assert_close(found[0], (u * u)[0])

@@ -41,6 +41,8 @@ FEWEST = 4
 STATES, POINTS = 16, 8192
 """Pairs of states per environment that weights are refined on: so many, or, on fine grids, as few
 as hold so many numbers (never fewer than three)."""
+BETTER = 0.7
+"""Reactions on all modes must lower the error to this share."""
 NEEDED = 3.0
 """A weight without which the squared error rises this many times is not tried to be dropped."""
 
@@ -194,6 +196,7 @@ def learn(
             break
     best = min(rival.error for rival, *_ in tried)
     _, family, parameters, _ = next(t for t in tried if t[0].error <= SIMPLER * best + ENOUGH)
+    family, parameters = _aliased(family, parameters, train, check, evidence)
     family, parameters, found = _shortened(family, parameters, train, check, evidence)
     if labels is not None:
         parameters = _pooled(family, parameters, labels, [*train, *check], evidence)
@@ -312,6 +315,22 @@ def _shortened(
         _, family, parameters, found = best
 
 
+def _aliased(
+    family: Spectral, parameters: Tensor, train: Sequence[Pairs], check: Sequence[Pairs],
+    evidence: Evidence,
+) -> tuple[Spectral, Tensor]:  # fmt: skip
+    """Reactions on all modes, where the data were made without dealiasing them."""
+    if not isinstance(family.nonlinearity, Products):
+        return family, parameters
+    other = replace(family, nonlinearity=replace(family.nonlinearity, alias_reactions=True))
+    other, refined = _refined(other, parameters, train, evidence)
+    usual, found = (
+        float(errors(f, p, check, evidence.grid).mean())
+        for f, p in ((family, parameters), (other, refined))
+    )
+    return (other, refined) if found < BETTER * usual else (family, parameters)
+
+
 def _pooled(
     family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs],
     evidence: Evidence,
@@ -339,6 +358,13 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
     most = max(one.family.linear.max_growth for one in learned)  # type: ignore[attr-defined]
     step = min(one.family.max_step or math.inf for one in learned)
     family = replace(family, linear=replace(family.linear, max_growth=most), max_step=step)
+    if isinstance(family.nonlinearity, Products):
+        aliased = any(
+            isinstance(one.family.nonlinearity, Products)
+            and one.family.nonlinearity.alias_reactions
+            for one in learned
+        )
+        family = replace(family, nonlinearity=replace(family.nonlinearity, alias_reactions=aliased))
     count = sum(len(one.environments) for one in learned)
     weights = {
         name: torch.zeros(count, *shape, dtype=torch.float64)

@@ -72,9 +72,10 @@ class Products(Nonlinearity):
 
     Arguments:
         terms: products, such as `("0*0@x", "0*0*0")`; see `parse` for the notation.
-        dealias: share of the modes of every axis that enter products with derivatives; above one,
-            products are formed on a grid that much finer (1.5 makes products of two exact). A
-            reaction, which has no derivatives, acts point by point on all modes.
+        dealias: share of the modes of every axis that enter the products; above one, they are
+            formed on a grid that much finer (1.5 makes products of two exact).
+        alias_reactions: whether reactions, products without derivatives, act point by point on all
+            modes instead, as in solvers that do not dealias them.
         centre: mean of every channel, subtracted first (empty: 0).
         output_scale: how fast the weights are learned by gradient.
     """
@@ -84,6 +85,7 @@ class Products(Nonlinearity):
     terms: Annotated[tuple[str, ...], AtMost(1000)] = ("0*0",)
     dealias: Dealias = 2 / 3
     centre: Annotated[tuple[float, ...], NUMBER, AtMost(64)] = ()
+    alias_reactions: bool = False
     output_scale: OutputScale = 0.1
 
     def shapes(self, channels: int, ndim: int) -> dict[str, tuple[int, ...]]:
@@ -121,7 +123,7 @@ class Products(Nonlinearity):
 
     def _names(self) -> tuple[list[tuple[str, bool]], list[Factor]]:
         """Distinct filters of whole products, and distinct factors."""
-        return _distinct(self.terms, self.dealias < 1)
+        return _distinct(self.terms, self.dealias < 1, self.alias_reactions)
 
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
         weights = tensors["weights"]
@@ -171,7 +173,7 @@ class Products(Nonlinearity):
         return torch.stack(values, 2)
 
     def _masks(self, term: Term) -> bool:
-        return self.dealias < 1 and term.order != 0
+        return self.dealias < 1 and not (self.alias_reactions and term.order == 0)
 
     def _factors(self, term: Term) -> list[Factor]:
         return [Factor(c, name, self._masks(term)) for c, name in term.factors]
@@ -208,12 +210,12 @@ class Products(Nonlinearity):
 
 @cache
 def _distinct(
-    terms: tuple[str, ...], dealiased: bool
+    terms: tuple[str, ...], dealiased: bool, alias_reactions: bool
 ) -> tuple[list[tuple[str, bool]], list[Factor]]:
     outer: dict[tuple[str, bool], None] = {}
     factors: dict[Factor, None] = {}
     for term in map(parse, terms):
-        masked = dealiased and term.order != 0
+        masked = dealiased and not (alias_reactions and term.order == 0)
         outer[term.outer, masked] = None
         factors |= {Factor(c, name, masked): None for c, name in term.factors}
     return list(outer), list(factors)

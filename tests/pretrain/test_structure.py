@@ -18,8 +18,9 @@ from opsplit.grid import Grid
 from opsplit.operators import Derivatives, Products, Spectral
 from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import preset_settings
+from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.sources import StoredSource
-from opsplit.pretrain.structure import Evidence, Learned, learn, mechanisms, used_terms
+from opsplit.pretrain.structure import Learned, learn, mechanisms, used_terms
 from opsplit.trajectories import Trajectories
 
 LINE = Grid((64,), (7.0,))

@@ -24,9 +24,9 @@ from opsplit.hypernetwork.linear_decoder import LinearDecoder
 from opsplit.model import Model
 from opsplit.operators.spectral.filters import order_of
 from opsplit.operators.spectral.products import parse
+from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import (
-    Evidence,
     Learned,
     check_data,
     join,

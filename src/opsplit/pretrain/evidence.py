@@ -1,0 +1,99 @@
+"""Training and unseen trajectories, as structures are judged by them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from opsplit.fourier import spectrum_of, squared_wavenumber
+from opsplit.grid import Grid
+from opsplit.pretrain.refine import Pairs
+from opsplit.pretrain.regression import Units, mode_counts
+from opsplit.pretrain.sources import resolved_frames
+from opsplit.trajectories import Trajectories
+
+LARGE = 10.0
+"""A mean of so many deviations is taken off before products are formed."""
+UNRESOLVED = 1e-4
+"""Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
+FEWEST = 4
+"""Frames that the quadrature between two of them needs."""
+STATES, POINTS = 16, 8192
+"""Pairs of states per environment that weights are refined on: so many, or, on fine grids, as few
+as hold so many numbers (never fewer than three)."""
+
+
+class Evidence:
+    """Training and unseen trajectories of every environment, in operator units."""
+
+    def __init__(self, data: Trajectories, scale: float, seed: int = 0) -> None:
+        self.grid, self.dt, self.scale = data.grid, data.dt, scale
+        group, first = data.environments()
+        counts = resolved_frames(data, UNRESOLVED)
+        self.fit: list[Tensor] = []
+        self.unseen: list[Tensor] = []
+        for i in range(len(first)):
+            members = (group == i).nonzero()[:, 0]
+            members, frames = _most_frames(members, counts[members])
+            u = data.data[members, :frames].double() / scale
+            if len(u) > 1:
+                out = max(1, len(u) // 4)
+                self.fit.append(u[:-out])
+                self.unseen.append(u[-out:])
+            else:
+                # One trajectory: its last third is unseen.
+                cut = max(4, 2 * frames // 3)
+                self.fit.append(u[:, :cut])
+                self.unseen.append(u[:, min(cut, frames - 4) :])
+        self.units = Units(_usual_wavenumber(self.fit, self.grid), _centre(self.fit))
+
+    def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
+        """Pairs of states one and four frames apart (one, if there are few frames)."""
+        source = self.unseen if unseen else self.fit
+        draws = torch.Generator().manual_seed(seed)
+        count = max(3, min(STATES, POINTS // math.prod(source[0].shape[2:])))
+        out = []
+        for stride in (1, 4):
+            if min(source[i].shape[1] for i in environments) <= stride:
+                continue
+            states, targets = [], []
+            for i in environments:
+                u = source[i]
+                n = torch.randint(len(u), (count,), generator=draws)
+                t = (torch.rand(count, generator=draws) * (u.shape[1] - stride)).long()
+                states.append(u[n, t])
+                targets.append(u[n, t + stride])
+            out.append(Pairs(torch.stack(states), torch.stack(targets), stride * self.dt))
+        return out
+
+
+def _most_frames(members: Tensor, counts: Tensor) -> tuple[Tensor, int]:
+    """Trajectories and leading frames that the grid holds: as many transitions as possible."""
+    best = max(
+        sorted({int(c) for c in counts if c >= FEWEST}, reverse=True),
+        key=lambda n: int((counts >= n).sum()) * (n - 1),
+        default=FEWEST,
+    )
+    kept = members[counts >= best]
+    return (kept if len(kept) else members), best
+
+
+def _centre(environments: Sequence[Tensor]) -> tuple[float, ...]:
+    """Mean of every channel, if any is large against the deviations of its channel."""
+    every = torch.cat([u[:, ::4].transpose(0, 2).flatten(1) for u in environments], 1)
+    mean, deviation = every.mean(1), every.std(1)
+    return tuple(mean.tolist()) if bool((mean.abs() > LARGE * deviation).any()) else ()
+
+
+def _usual_wavenumber(environments: Sequence[Tensor], grid: Grid) -> float:
+    """Root mean square wavenumber of the fields, means left out."""
+    square, counts = squared_wavenumber(grid), mode_counts(grid)
+    top = bottom = 0.0
+    for u in environments:
+        energy = spectrum_of(u[:, ::4], grid.ndim).abs().square().sum((0, 1, 2)) * counts
+        energy.flatten()[0] = 0.0
+        top, bottom = top + float((energy * square).sum()), bottom + float(energy.sum())
+    return math.sqrt(top / bottom) if bottom > 0 and top > 0 else 1.0

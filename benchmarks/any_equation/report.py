@@ -283,8 +283,8 @@ def _sources(rows: Rows) -> str:
     return (
         "This page is written by `python benchmarks/any_equation report` from "
         "`benchmarks/results/any_equation.json`. Training seed 11, test seed 900. One change was "
-        "made after a look at test trajectories: a row of `fitzhugh-nagumo` showed an error of .016, "
-        "caused by reactions that were never dealiased; since then this is chosen by evidence in "
+        "made after a look at test trajectories: a row of `fitzhugh-nagumo` showed an error of "
+        ".016, caused by reactions that were never dealiased; since then this is chosen by evidence in "
         "the training data, and the row was measured again. No other setting was chosen on the "
         "test trajectories of the ten equations and of the second round. The rows were measured "
         "at the commits below, not all with the last code. Five of "

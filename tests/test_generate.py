@@ -215,6 +215,23 @@ def test_several_processes_make_the_same_files_and_an_interrupt_keeps_the_comple
         assert torch.equal(read_well(work.path).data, stored)
 
 
+def test_a_file_does_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
+    physics = replace(get_physics("gray-scott"), frames=3)  # type: ignore[type-var]
+    before = torch.get_num_threads()
+    files = []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            work = plan(physics, "cpu", "train", 1, 0, tmp_path / str(count))[0]
+            work.path.parent.mkdir()
+            make(work)
+            assert torch.get_num_threads() == count
+            files.append(read_well(work.path).data)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(files[0], files[1]) and torch.equal(files[0], files[2])
+
+
 def test_a_full_disk_is_noticed_before_anything_is_simulated(
     refused: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

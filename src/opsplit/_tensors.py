@@ -1,10 +1,11 @@
-"""Weights on disk: safetensors, read only if they are what they should be."""
+"""Weights on disk (safetensors, read only if they are what they should be), and threads."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,17 @@ DTYPES = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8}
 """What numbers may be stored as, and their bytes."""
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use `count` threads for a while: the order of its sums depends on them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def save_tensors(

@@ -56,7 +56,9 @@ QUIET = Execution(threads=1, quiet=True)
 
 def test_an_equation_that_nobody_knows_is_forecast(data: Trajectories, tmp_path: Path) -> None:
     """The combination of two mechanisms, twenty times better than copying; coefficients to 2 %."""
+    threads = torch.get_num_threads()
     model = pretrain(data, tmp_path / "m", training=short(5), preset="tiny", execution=QUIET)
+    assert torch.get_num_threads() == threads
     true = {"r": 1.7, "D": 0.012}
     u = reaction_diffusion(np.array([true["r"]]), np.array([true["D"]]), 50, 77)[0]
     splitter = OperatorSplitter(model).fit(u[:16], dt=0.05, extent=4.0)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from opsplit._tensors import threads
 from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
 from opsplit.io.well_statistics import FieldSums, field_sums
@@ -120,7 +120,9 @@ def make(work: Work) -> tuple[FieldSums, bool]:
     found = work.sums()
     if found is not None:
         return found, False
-    write_well(work.parts(), work.path, work.physics.name, {"preset": work.preset})
+    # The same bytes, whoever makes them: in a process of many threads or in one of several.
+    with threads(1):
+        write_well(work.parts(), work.path, work.physics.name, {"preset": work.preset})
     made = work.sums()
     if made is None or not all(np.isfinite(total).all() for total in made.values()):
         work.path.unlink(missing_ok=True)
@@ -185,4 +187,3 @@ def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[Fi
 def _begin() -> None:
     # An interrupt is for the parent, which ends its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)

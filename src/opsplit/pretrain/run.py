@@ -6,8 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
+from opsplit._tensors import threads
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.model import Model, load_model
@@ -45,24 +44,26 @@ def pretrain(
         execution: device, processes, threads, logger.
     """
     execution = execution or Execution()
-    threads = execution.threads or max(1, (os.cpu_count() or 1) // execution.processes)
-    torch.set_num_threads(threads)
     usual_encoder, usual_training = preset_settings(preset, is_stored(data))
     encoder, training = encoder or usual_encoder, training or usual_training
     source = open_source(data, training.batches)
     _check(training, source)
     folder = Path(out)
-    if by_evidence(operator, source):
-        assert isinstance(source, StoredSource)
-        facts = source.facts(name or name_of(data))
-        model, training = _structured(source, facts, training, encoder, folder, execution, preset)
-    elif training.start.encoder_only:
-        # The operators are those of the model to start from.
-        model = replace(_recognisable(training, source), encoder=encoder)
-    else:
-        model = _model(source, name or name_of(data), operator, training, encoder, preset)
-    train(model, training, source, folder, execution)
-    return finish(folder, model, training, source)
+    share = max(1, (os.cpu_count() or 1) // execution.processes)
+    with threads(execution.threads or share):
+        if by_evidence(operator, source):
+            assert isinstance(source, StoredSource)
+            facts = source.facts(name or name_of(data))
+            model, training = _structured(
+                source, facts, training, encoder, folder, execution, preset
+            )
+        elif training.start.encoder_only:
+            # The operators are those of the model to start from.
+            model = replace(_recognisable(training, source), encoder=encoder)
+        else:
+            model = _model(source, name or name_of(data), operator, training, encoder, preset)
+        train(model, training, source, folder, execution)
+        return finish(folder, model, training, source)
 
 
 def by_evidence(operator: Choice, source: FreshSource | StoredSource) -> bool:

@@ -1,0 +1,421 @@
+"""One map over independent work items, on any `concurrent.futures.Executor`.
+
+Items run in this process, in a pool of processes, on a Dask cluster or on an executor of the
+caller. The answer is the same everywhere: an item runs on one thread and sees nothing but itself
+and what all items share. Outcomes come as they are finished. An item that fails, or that ends its
+worker twice, becomes an outcome with a reason and never the end of the run.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import os
+import pickle
+import platform
+import queue
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+from opsplit._cluster import LOST, Cluster
+from opsplit._pool import Pool
+from opsplit._tensors import threads
+from opsplit._version import __version__
+from opsplit.errors import OpsplitError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Shared = TypeVar("Shared")
+
+TRIES = 2
+"""An item that ends its worker so many times is given up."""
+PATIENCE = 5.0
+"""Seconds without any result after which the workers are looked at."""
+LONGEST = 3600.0
+"""Seconds that an item may take in another process."""
+BUNDLE_SECONDS, BUNDLE_MOST = 0.1, 100
+"""Quick items travel together: so many seconds of work, so many items at most."""
+UNKNOWN = 32
+"""Items in flight on an executor that does not say how many workers it has."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where work items run: in this process unless something else is said.
+
+    Arguments:
+        workers: processes on this machine, of one thread each.
+        cluster: address of a Dask scheduler, such as `tcp://127.0.0.1:8786`.
+        executor: any executor whose workers can import opsplit, such as `MPIPoolExecutor`.
+        longest: seconds after which an item in another process counts as hanging.
+    """
+
+    workers: int = 1
+    cluster: str | None = None
+    executor: Executor | None = None
+    longest: float = LONGEST
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise OpsplitError(f"workers counts processes and must be at least 1: {self.workers}.")
+        if not self.longest > 0:
+            raise OpsplitError(f"longest is a time in seconds and positive, got {self.longest}.")
+        if (self.workers > 1) + (self.cluster is not None) + (self.executor is not None) > 1:
+            raise OpsplitError("Give one of workers, cluster and executor, not several.")
+
+
+HERE = Where()
+"""In this process."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Item, Result]):
+    """What became of one item."""
+
+    item: Item
+    value: Result | None
+    reason: str | None = None
+    """Why there is no value; None if there is one."""
+    seconds: float = 0.0
+    """Time that the item took where it ran."""
+
+    @property
+    def ok(self) -> bool:
+        return self.reason is None
+
+
+class Place(Protocol):
+    """Workers of some kind."""
+
+    isolates: bool
+    """Whether the future of an item fails only if its own worker ended."""
+
+    def submit(self, function: Callable[..., Any], call: Any) -> Future[Any]:
+        """Give a call to a worker."""
+
+    def slots(self) -> int:
+        """Items that may be in flight."""
+
+    def check(self) -> None:
+        """Raise if no result can be expected any more."""
+
+
+def run_items(
+    function: Callable[[Shared, Item], Result],
+    items: Iterable[Item],
+    shared: Shared = None,  # type: ignore[assignment]
+    where: Where = HERE,
+    split: Callable[[Item], Sequence[Item]] | None = None,
+) -> Iterator[Outcome[Item, Result]]:
+    """Outcomes of `function(shared, item)` for all items, in the order in which they finish.
+
+    Items are taken from the iterator as workers become free, so there may be any number of them.
+    What is shared is pickled once and sent to a worker that does not have it yet.
+
+    Arguments:
+        function: of a module that the workers can import; it may not change what is shared.
+        split: parts of an item whose worker ended, each of which is tried by itself.
+    """
+    if where == HERE:
+        for item in items:
+            yield _outcome(item, _attempt(function, shared, item))
+        return
+    with _open(where) as place:
+        yield from _Flight(place, function, shared, where.longest, split).run(items)
+
+
+@contextmanager
+def _open(where: Where) -> Iterator[Place]:
+    if where.cluster is not None:
+        cluster = Cluster(where.cluster, versions, check_versions)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+    elif where.executor is not None:
+        yield Given(where.executor)
+    else:
+        pool = Pool(where.workers)
+        try:
+            yield pool
+        finally:
+            # A run that ends early must not wait for items that nobody asks for any more.
+            pool.kill()
+
+
+class Given:
+    """An executor of the caller."""
+
+    isolates = False
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def submit(self, function: Callable[..., Any], call: Any) -> Future[Any]:
+        return self.executor.submit(function, call)
+
+    def slots(self) -> int:
+        workers = getattr(self.executor, "_max_workers", None)
+        return 2 * workers if isinstance(workers, int) and workers > 0 else UNKNOWN
+
+    def check(self) -> None:
+        return None
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions that decide the numbers of a result."""
+    found = {"opsplit": __version__, "Python": platform.python_version()}
+    for name in ("torch", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def check_versions(others: dict[str, str], who: str) -> None:
+    """Refuse a worker whose versions are not ours."""
+    different = [f"{k} {others.get(k)} instead of {v}" for k, v in versions().items()
+                 if others.get(k) != v]  # fmt: skip
+    if different:
+        raise OpsplitError(
+            f"{who} has {', '.join(different)}: install the same versions on all machines."
+        )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a worker is sent."""
+
+    function: Callable[[Any, Any], Any]
+    items: tuple[Any, ...]
+    key: str
+    """Of what is shared."""
+    versions: dict[str, str] = field(repr=False)
+    client: tuple[str, int]
+    """Machine and process that asks."""
+    longest: float
+    shared: bytes | None = field(default=None, repr=False)
+    """Pickled; None: the worker may have it already."""
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What one item came to."""
+
+    value: Any = None
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What a worker answers."""
+
+    results: tuple[_Result, ...] = ()
+    missing: bool = False
+    """The worker does not have what is shared."""
+    versions: dict[str, str] | None = None
+    """The worker's, if they are not those of the client."""
+
+
+_held: dict[str, Any] = {}
+"""In a worker: what the items of the current run share."""
+
+
+def _work(call: _Call) -> _Reply:
+    """Run items, in a worker."""
+    if call.versions != versions():
+        return _Reply(versions=versions())
+    if call.key not in _held:
+        if call.shared is None:
+            return _Reply(missing=True)
+        _held.clear()
+        _held[call.key] = pickle.loads(call.shared)
+    shared, results = _held[call.key], []
+    # A thread of the client itself must not be ended.
+    watched = nullcontext if call.client == _here() else partial(_watched, call.longest)
+    for item in call.items:
+        with watched():
+            results.append(_attempt(call.function, shared, item))
+    return _Reply(tuple(results))
+
+
+def _attempt(function: Callable[[Any, Any], Any], shared: Any, item: Any) -> _Result:
+    begin = time.perf_counter()
+    try:
+        # The order of sums depends on the number of threads.
+        with threads(1):
+            value = function(shared, item)
+        return _Result(value, seconds=time.perf_counter() - begin)
+    except (Exception, SystemExit) as reason:
+        return _Result(reason=words(reason), seconds=time.perf_counter() - begin)
+
+
+def words(reason: BaseException) -> str:
+    """A failure in one sentence."""
+    if isinstance(reason, OpsplitError):
+        return str(reason)
+    if isinstance(reason, MemoryError) or "can't allocate memory" in str(reason):
+        return "It needs more memory than its worker may take."
+    said = " ".join(str(reason).split())[:300]
+    return f"{type(reason).__name__}: {said}" if said else type(reason).__name__
+
+
+def _here() -> tuple[str, int]:
+    return platform.node(), os.getpid()
+
+
+@contextmanager
+def _watched(longest: float) -> Iterator[None]:
+    """End this process if the block takes longer; even code that never returns to Python ends."""
+    try:
+        stream: Any = sys.stderr
+        stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        stream = sys.__stderr__
+    faulthandler.dump_traceback_later(longest, exit=True, file=stream)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _outcome(item: Item, result: _Result) -> Outcome[Item, Any]:
+    return Outcome(item, result.value, result.reason, result.seconds)
+
+
+@dataclass(frozen=True)
+class _Job(Generic[Item]):
+    """Items under way together."""
+
+    items: tuple[Item, ...]
+    tries: int = 0
+    """How often their worker ended."""
+    sent: bool = False
+    """Whether what is shared travels with them."""
+
+
+class _Flight(Generic[Item, Result]):
+    """The items under way; their number is bounded by the number of workers."""
+
+    def __init__(
+        self,
+        place: Place,
+        function: Callable[[Any, Item], Result],
+        shared: Any,
+        longest: float,
+        split: Callable[[Item], Sequence[Item]] | None,
+    ) -> None:
+        self.place, self.split = place, split
+        self.pickled = pickle.dumps(shared)
+        key = hashlib.sha256(self.pickled).hexdigest()
+        self.call = _Call(function, (), key, versions(), _here(), longest)
+        self.done: queue.SimpleQueue[Future[_Reply]] = queue.SimpleQueue()
+        self.flying: dict[Future[_Reply], _Job[Item]] = {}
+        self.bundle = 1
+        """Items that travel together."""
+        self.again: deque[_Job[Item]] = deque()
+        """Jobs to be submitted once more."""
+        self.suspects: deque[_Job[Item]] = deque()
+        """Items that were under way when a worker ended."""
+
+    def run(self, items: Iterable[Item]) -> Iterator[Outcome[Item, Result]]:
+        source = iter(items)
+        try:
+            while True:
+                while len(self.flying) < max(1, self.place.slots()):
+                    job = self.again.popleft() if self.again else self._fresh(source)
+                    if job is None:
+                        break
+                    self._submit(job)
+                if not self.flying and self.suspects:
+                    # Alone, so that there is no doubt which item ends its worker.
+                    self._submit(self.suspects.popleft())
+                if not self.flying:
+                    return
+                future = self._next()
+                yield from self._settle(self.flying.pop(future), future)
+        finally:
+            for future in self.flying:
+                future.cancel()
+
+    def _fresh(self, source: Iterator[Item]) -> _Job[Item] | None:
+        taken = tuple(islice(source, self.bundle))
+        return _Job(taken) if taken else None
+
+    def _submit(self, job: _Job[Item]) -> None:
+        call = replace(self.call, items=job.items, shared=self.pickled if job.sent else None)
+        try:
+            future = self.place.submit(_work, call)
+        except BrokenExecutor:
+            raise OpsplitError(
+                "The executor lost its workers and takes no more items; the same call with a "
+                "fresh one goes on."
+            ) from None
+        self.flying[future] = job
+        future.add_done_callback(self.done.put)
+
+    def _next(self) -> Future[_Reply]:
+        while True:
+            try:
+                return self.done.get(timeout=PATIENCE)
+            except queue.Empty:
+                self.place.check()
+
+    def _settle(self, job: _Job[Item], future: Future[_Reply]) -> Iterator[Outcome[Item, Result]]:
+        """The outcomes of a finished job; none of what is tried again."""
+        try:
+            reply = future.result()
+        except CancelledError:
+            raise OpsplitError(LOST) from None
+        # Anything may come back from a worker: its own end, or a result that cannot be pickled.
+        except Exception as reason:
+            if _ended(reason):
+                yield from self._retry(job)
+            elif len(job.items) > 1:
+                self.again.extend(_Job((item,)) for item in job.items)
+            else:
+                yield Outcome(job.items[0], None, words(reason))
+            return
+        if reply.versions is not None:
+            check_versions(reply.versions, "A worker")
+        if reply.missing:
+            self.again.append(replace(job, sent=True))
+            return
+        each = sum(result.seconds for result in reply.results) / len(reply.results)
+        self.bundle = max(1, min(2 * self.bundle, BUNDLE_MOST, int(BUNDLE_SECONDS / (each + 1e-9))))
+        yield from map(_outcome, job.items, reply.results)
+
+    def _retry(self, job: _Job[Item]) -> Iterator[Outcome[Item, Result]]:
+        """Try items again whose worker ended, each by itself; give up after the last try."""
+        parts = job.items
+        if len(parts) == 1 and self.split is not None:
+            parts = tuple(self.split(parts[0]))
+        if len(parts) == 1 and job.tries + 1 >= TRIES:
+            yield Outcome(
+                parts[0], None,
+                f"Its worker ended {TRIES} times: it crashes, needs too much memory, or takes "
+                f"longer than {self.call.longest:g} s.",
+            )  # fmt: skip
+            return
+        # The worker may have ended for another reason: an item alone is tried once more.
+        (self.again if self.place.isolates else self.suspects).extend(
+            _Job((part,), TRIES - 1) for part in parts
+        )
+
+
+def _ended(reason: BaseException) -> bool:
+    """Whether this says that the worker of an item ended."""
+    return isinstance(reason, BrokenExecutor) or type(reason).__name__ == "KilledWorker"

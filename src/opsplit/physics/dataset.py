@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import shutil
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._processes import begin_worker
 from opsplit._tensors import threads
 from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
@@ -166,7 +166,7 @@ def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[Fi
     # A fork would copy the locks of torch's threads.
     context = multiprocessing.get_context("spawn")
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(processes, context, _begin)
+    pool = ProcessPoolExecutor(processes, context, begin_worker)
     futures: dict[Future[Any], Work] = {pool.submit(make, work): work for work in works}
     try:
         for future in as_completed(futures):
@@ -182,8 +182,3 @@ def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[Fi
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    # An interrupt is for the parent, which ends its children.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

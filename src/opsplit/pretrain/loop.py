@@ -15,6 +15,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from opsplit._files import read_json, write_json
+from opsplit._processes import die_with_parent
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.pretrain import checkpoint
@@ -117,6 +118,7 @@ def _run(
     execution: Execution,
 ) -> None:
     """One process of a training."""
+    die_with_parent()
     if execution.processes > 1 and execution.threads is not None:
         torch.set_num_threads(execution.threads)
     training = Training(fabric, model, config, source, folder)

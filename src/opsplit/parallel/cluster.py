@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from opsplit.errors import OpsplitError
+from opsplit.parallel.work import check_versions, versions
 
 START = "dask scheduler --host 127.0.0.1"
 LOST = (
@@ -27,20 +28,11 @@ class Cluster:
     """Workers that a Dask scheduler knows; their number may change at any time.
 
     Addresses that begin with `tls://` use the certificates of Dask's own configuration.
-
-    Arguments:
-        versions: what every worker is asked.
-        check_versions: refuses a worker by its answer.
     """
 
     isolates = False
 
-    def __init__(
-        self,
-        address: str,
-        versions: Callable[[], dict[str, str]],
-        check_versions: Callable[[dict[str, str], str], None],
-    ) -> None:
+    def __init__(self, address: str) -> None:
         try:
             from distributed import Client
         except ImportError:
@@ -57,7 +49,7 @@ class Cluster:
             ) from None
         try:
             self._wait_for_workers()
-            for worker, others in self._ask(versions).items():
+            for worker, others in self._ask_versions().items():
                 check_versions(others, f"The worker {worker}")
         except BaseException:
             self.close()
@@ -111,12 +103,12 @@ class Cluster:
                 f"{self.address}`."
             ) from None
 
-    def _ask(self, question: Callable[[], dict[str, str]]) -> dict[str, dict[str, str]]:
-        """The answer of every worker."""
+    def _ask_versions(self) -> dict[str, dict[str, str]]:
+        """The versions of every worker."""
         try:
-            found: dict[str, dict[str, str]] = self._client.run(question)
+            found: dict[str, dict[str, str]] = self._client.run(versions)
             return found
-        # Whatever a worker raises that cannot import the question.
+        # Whatever a worker raises that cannot import opsplit.
         except Exception as reason:
             raise OpsplitError(
                 f"A worker of {self.address} cannot use opsplit ({' '.join(str(reason).split())}); "

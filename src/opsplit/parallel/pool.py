@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
+
+from opsplit._processes import begin_worker
 
 Wanted = tuple[Future[Any], Callable[..., Any], Any]
 """A call that waits for a worker."""
@@ -64,7 +66,7 @@ class Pool:
                 continue
             slot = self._idle.pop()
             inner = slot.submit(function, call)
-            inner.add_done_callback(lambda done, s=slot, o=outer: self._finished(s, o, done))
+            inner.add_done_callback(partial(self._finished, slot, outer))
 
     def _finished(self, slot: Slot, outer: Future[Any], inner: Future[Any]) -> None:
         # The next item first: the worker need not wait until somebody has looked at this one.
@@ -115,8 +117,7 @@ class Slot:
 
 def begin(workers: int) -> None:
     """In a worker, before its first item."""
-    # An interrupt is for the parent, which ends its children.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_worker()
     torch.set_num_threads(1)
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource

@@ -1,36 +1,32 @@
-"""One map over independent work items, on any `concurrent.futures.Executor`.
-
-Items run in this process, in a pool of processes, on a Dask cluster or on an executor of the
-caller. The answer is the same everywhere: an item runs on one thread and sees nothing but itself
-and what all items share. Outcomes come as they are finished. An item that fails, or that ends its
-worker twice, becomes an outcome with a reason and never the end of the run.
-"""
+"""The side of the caller: items go out as workers become free, outcomes come back."""
 
 from __future__ import annotations
 
-import faulthandler
 import hashlib
-import os
 import pickle
-import platform
 import queue
-import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
-from opsplit._cluster import LOST, Cluster
-from opsplit._pool import Pool
-from opsplit._tensors import threads
-from opsplit._version import __version__
 from opsplit.errors import OpsplitError
+from opsplit.parallel.cluster import LOST, Cluster
+from opsplit.parallel.pool import Pool
+from opsplit.parallel.work import (
+    Call,
+    Done,
+    Reply,
+    attempt,
+    check_versions,
+    here,
+    versions,
+    words,
+    work,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -128,7 +124,7 @@ def run_items(
     """
     if where == HERE:
         for item in items:
-            yield _outcome(item, _attempt(function, shared, item))
+            yield _outcome(item, attempt(function, shared, item))
         return
     with _open(where) as place:
         yield from _Flight(place, function, shared, where.longest, split).run(items)
@@ -137,7 +133,7 @@ def run_items(
 @contextmanager
 def _open(where: Where) -> Iterator[Place]:
     if where.cluster is not None:
-        cluster = Cluster(where.cluster, versions, check_versions)
+        cluster = Cluster(where.cluster)
         try:
             yield cluster
         finally:
@@ -172,127 +168,7 @@ class Given:
         return None
 
 
-@cache
-def versions() -> dict[str, str]:
-    """The versions that decide the numbers of a result."""
-    found = {"opsplit": __version__, "Python": platform.python_version()}
-    for name in ("torch", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "missing"
-    return found
-
-
-def check_versions(others: dict[str, str], who: str) -> None:
-    """Refuse a worker whose versions are not ours."""
-    different = [f"{k} {others.get(k)} instead of {v}" for k, v in versions().items()
-                 if others.get(k) != v]  # fmt: skip
-    if different:
-        raise OpsplitError(
-            f"{who} has {', '.join(different)}: install the same versions on all machines."
-        )
-
-
-@dataclass(frozen=True)
-class _Call:
-    """What a worker is sent."""
-
-    function: Callable[[Any, Any], Any]
-    items: tuple[Any, ...]
-    key: str
-    """Of what is shared."""
-    versions: dict[str, str] = field(repr=False)
-    client: tuple[str, int]
-    """Machine and process that asks."""
-    longest: float
-    shared: bytes | None = field(default=None, repr=False)
-    """Pickled; None: the worker may have it already."""
-
-
-@dataclass(frozen=True)
-class _Result:
-    """What one item came to."""
-
-    value: Any = None
-    reason: str | None = None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """What a worker answers."""
-
-    results: tuple[_Result, ...] = ()
-    missing: bool = False
-    """The worker does not have what is shared."""
-    versions: dict[str, str] | None = None
-    """The worker's, if they are not those of the client."""
-
-
-_held: dict[str, Any] = {}
-"""In a worker: what the items of the current run share."""
-
-
-def _work(call: _Call) -> _Reply:
-    """Run items, in a worker."""
-    if call.versions != versions():
-        return _Reply(versions=versions())
-    if call.key not in _held:
-        if call.shared is None:
-            return _Reply(missing=True)
-        _held.clear()
-        _held[call.key] = pickle.loads(call.shared)
-    shared, results = _held[call.key], []
-    # A thread of the client itself must not be ended.
-    watched = nullcontext if call.client == _here() else partial(_watched, call.longest)
-    for item in call.items:
-        with watched():
-            results.append(_attempt(call.function, shared, item))
-    return _Reply(tuple(results))
-
-
-def _attempt(function: Callable[[Any, Any], Any], shared: Any, item: Any) -> _Result:
-    begin = time.perf_counter()
-    try:
-        # The order of sums depends on the number of threads.
-        with threads(1):
-            value = function(shared, item)
-        return _Result(value, seconds=time.perf_counter() - begin)
-    except (Exception, SystemExit) as reason:
-        return _Result(reason=words(reason), seconds=time.perf_counter() - begin)
-
-
-def words(reason: BaseException) -> str:
-    """A failure in one sentence."""
-    if isinstance(reason, OpsplitError):
-        return str(reason)
-    if isinstance(reason, MemoryError) or "can't allocate memory" in str(reason):
-        return "It needs more memory than its worker may take."
-    said = " ".join(str(reason).split())[:300]
-    return f"{type(reason).__name__}: {said}" if said else type(reason).__name__
-
-
-def _here() -> tuple[str, int]:
-    return platform.node(), os.getpid()
-
-
-@contextmanager
-def _watched(longest: float) -> Iterator[None]:
-    """End this process if the block takes longer; even code that never returns to Python ends."""
-    try:
-        stream: Any = sys.stderr
-        stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        stream = sys.__stderr__
-    faulthandler.dump_traceback_later(longest, exit=True, file=stream)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-
-
-def _outcome(item: Item, result: _Result) -> Outcome[Item, Any]:
+def _outcome(item: Item, result: Done) -> Outcome[Item, Any]:
     return Outcome(item, result.value, result.reason, result.seconds)
 
 
@@ -321,9 +197,9 @@ class _Flight(Generic[Item, Result]):
         self.place, self.split = place, split
         self.pickled = pickle.dumps(shared)
         key = hashlib.sha256(self.pickled).hexdigest()
-        self.call = _Call(function, (), key, versions(), _here(), longest)
-        self.done: queue.SimpleQueue[Future[_Reply]] = queue.SimpleQueue()
-        self.flying: dict[Future[_Reply], _Job[Item]] = {}
+        self.call = Call(function, (), key, versions(), here(), longest)
+        self.done: queue.SimpleQueue[Future[Reply]] = queue.SimpleQueue()
+        self.flying: dict[Future[Reply], _Job[Item]] = {}
         self.bundle = 1
         """Items that travel together."""
         self.again: deque[_Job[Item]] = deque()
@@ -358,7 +234,7 @@ class _Flight(Generic[Item, Result]):
     def _submit(self, job: _Job[Item]) -> None:
         call = replace(self.call, items=job.items, shared=self.pickled if job.sent else None)
         try:
-            future = self.place.submit(_work, call)
+            future = self.place.submit(work, call)
         except BrokenExecutor:
             raise OpsplitError(
                 "The executor lost its workers and takes no more items; the same call with a "
@@ -367,14 +243,14 @@ class _Flight(Generic[Item, Result]):
         self.flying[future] = job
         future.add_done_callback(self.done.put)
 
-    def _next(self) -> Future[_Reply]:
+    def _next(self) -> Future[Reply]:
         while True:
             try:
                 return self.done.get(timeout=PATIENCE)
             except queue.Empty:
                 self.place.check()
 
-    def _settle(self, job: _Job[Item], future: Future[_Reply]) -> Iterator[Outcome[Item, Result]]:
+    def _settle(self, job: _Job[Item], future: Future[Reply]) -> Iterator[Outcome[Item, Result]]:
         """The outcomes of a finished job; none of what is tried again."""
         try:
             reply = future.result()

@@ -147,19 +147,48 @@ class OperatorSplitter:
                 are not made up, the pair is left out.
             trajectory: fit only this one of several.
         """
-        if self.window is not None and self.window < 2:
-            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
-        search = get_search(self.search)
         model = load_model(self.model, self.family)
         recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
         if trajectory is not None:
             recording = recording.part([trajectory])
+        explainer = self.explainer(recording, model, dictionary, report)
+        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
+        self.keep(explainer.best(), explainer, recording, u, dictionary is None)
+        for note in self.notes_:
+            warnings.warn(note, OpsplitWarning, stacklevel=2)
+        return self
+
+    def explainer(
+        self,
+        recording: Recording,
+        model: Model,
+        dictionary: OperatorDictionary | None = None,
+        report: Report | None = None,
+    ) -> Explainer:
+        """What finds the composition for a recording as the model reads it."""
+        if self.window is not None and self.window < 2:
+            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
+        search = get_search(self.search)
         refuse(compatibility(model.config, recording))
         used = model.dictionary if dictionary is None else dictionary
         observed = observed_frames(recording, self.window)
-        explainer = Explainer(observed, model, used, self._plan(search), report)
-        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        found = explainer.best()
+        return Explainer(observed, model, used, self._plan(search), report)
+
+    def keep(
+        self,
+        found: Explanation,
+        explainer: Explainer,
+        recording: Recording,
+        given: Any,
+        calibrated: bool = True,
+    ) -> None:
+        """Take over an explanation: everything that a fit leaves behind.
+
+        Arguments:
+            given: the data as the caller gave them, whose kind a forecast has.
+            calibrated: whether the operators are those of the model's calibration.
+        """
+        model, observed = explainer.model, explainer.observed
         window, objective, result = found.window, found.objective, found.result
         issues = self._issues(recording, model, found, explainer.freedom)
         self.refinement_ = objective.refinement
@@ -172,13 +201,10 @@ class OperatorSplitter:
         self.units_ = window.units
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found = like(u, observed), found
+        self._like, self._found = like(given, observed), found
         self._back = _inverse(channel_order(observed.channels, model.config.channels))
-        self._judge(found, issues, None if dictionary is not None else model.calibration)
+        self._judge(found, issues, model.calibration if calibrated else None)
         self._last = last_states(found, self.scheme)
-        for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=2)
-        return self
 
     def _plan(self, search: Strategy) -> Plan:
         clean = search.name == "pursuit" if self.denoise is None else self.denoise

@@ -13,9 +13,10 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
+from opsplit.predict.questions import Asking, Judged, Problem, answered
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
-from opsplit.predict.verdict import Verdict, measure
+from opsplit.predict.verdict import Verdict
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, SearchResult, Strategy
@@ -111,26 +112,31 @@ class Explainer:
 
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
+        return answered(self.asking(), self.plan.search, self.report)
+
+    def asking(self) -> Asking[Explanation]:
+        """The way to it."""
         observed, config = self.observed, self.model.config
         bound = any(part.family.grid_bound for part in self.used.parts)
         tried = choose_units(self.frames, observed.grid, observed.dt, config, self.freedom, bound)
-        best = self.attempt(tried[0])
+        best = yield from self.attempt(tried[0])
         for units in tried[1:]:
             if best.verdict.unexplained < ENOUGH or self._late():
                 return best
-            found = self.attempt(units)
+            found = yield from self.attempt(units)
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
             if not best.strained or self._late():
                 break
-            found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
+            slower = replace(best.units, time=best.units.time / SLOWER)
+            found = yield from self.attempt(slower)
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:
                 break
             best = found
         return best
 
-    def attempt(self, units: Units) -> Explanation:
+    def attempt(self, units: Units) -> Asking[Explanation]:
         """The explanation in these units."""
         plan = self.plan
         window = prepare(
@@ -140,19 +146,17 @@ class Explainer:
         if plan.search.fits_strengths:
             named = oriented(named, window.grid, window.frames[0][-1])
         given = 1 if plan.refinement == "auto" else plan.refinement
-        objective = Objective(
+        problem = Problem(
             named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
         )
         if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(
-                objective, lambda o: plan.search.run(o, self.report)
-            )
+            result, objective = yield from search_substeps(problem)
         else:
-            result = plan.search.run(objective, self.report)
+            result, objective = yield problem
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
-        verdict = measure(
+        verdict = yield Judged(
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)

@@ -64,19 +64,40 @@ def one_step(
     refinement: int = 1,
 ) -> Tensor:
     """Every state `(n, channel, *space)` carried on for its own duration."""
-    sets = torch.tensor([composition.operators], device=states.device)
-    strengths = torch.tensor([composition.strengths], dtype=torch.float64).to(states)
+    usual = sum(durations) / len(durations)
+    if all(math.isclose(h, usual, rel_tol=1e-3) for h in durations):
+        return steps_together(operators, [composition], states[None], usual, scheme, refinement)[0]
+    flows = _flows(operators, [composition], states)
+    each = zip(states, durations, strict=True)
+    found = [split_step(flows, u[None, None], h, scheme, refinement)[0] for u, h in each]
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def steps_together(
+    operators: PreparedDictionary,
+    compositions: Sequence[Composition],
+    states: Tensor,
+    duration: float,
+    scheme: Scheme = "strang",
+    refinement: int = 1,
+) -> Tensor:
+    """States `(n, K, channel, *space)` carried on, those of each row by its own composition."""
+    flows = _flows(operators, compositions, states)
+    return split_step(flows, states, duration, scheme, refinement)
+
+
+def _flows(
+    operators: PreparedDictionary, compositions: Sequence[Composition], like: Tensor
+) -> list[Flow]:
+    """The flows of compositions of one length, part by part."""
+    sets = torch.tensor([c.operators for c in compositions], device=like.device)
+    strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(like)
 
     def part(i: int) -> Flow:
         return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
 
-    flows = [part(i) for i in range(sets.shape[1])]
-    usual = sum(durations) / len(durations)
-    if all(math.isclose(h, usual, rel_tol=1e-3) for h in durations):
-        return split_step(flows, states[None], usual, scheme, refinement)[0]
-    each = zip(states, durations, strict=True)
-    found = [split_step(flows, u[None, None], h, scheme, refinement)[0] for u, h in each]
-    return torch.cat(found)
+    return [part(i) for i in range(sets.shape[1])]
 
 
 def rollout(
@@ -102,24 +123,22 @@ def rollouts(
     scheme: Scheme = "strang",
     refinement: int = 1,
 ) -> list[Forecast]:
-    """Forecasts of several compositions of one length from the same state, in shared calls.
+    """Forecasts of several compositions of one length, in shared calls.
 
-    One that runs away is repeated without the upper third of the modes.
+    They start from the same state `(channel, *space)` or each from its own. One that runs away is
+    repeated without the upper third of the modes.
     """
     moments = torch.as_tensor(times, dtype=torch.float64)
     if moments.ndim != 1 or not len(moments) or not bool(torch.isfinite(moments).all()):
         raise OpsplitError("Times to predict must be a list of finite numbers.")
     if bool((moments <= 0).any()) or bool((moments.diff() <= 0).any()):
         raise OpsplitError("Times to predict count from the last observed frame and must increase.")
-    sets = torch.tensor([c.operators for c in compositions], device=start.device)
-    strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(start)
+    shape = start.shape[-1 - operators.grid.ndim :]
+    starts = start.expand(len(compositions), *shape)[:, None]
 
     def run(rows: list[int], calm: bool) -> tuple[Tensor, list[int]]:
-        def part(i: int) -> Flow:
-            return lambda u, h: operators.flow(sets[rows, i], u, strengths[rows, i] * h)
-
-        flows = [part(i) for i in range(sets.shape[1])]
-        u, now, frames = start.expand(len(rows), 1, *start.shape), 0.0, []
+        flows = _flows(operators, [compositions[row] for row in rows], start)
+        u, now, frames = starts[rows], 0.0, []
         broken = [0] * len(rows)
         for number, moment in enumerate(moments.tolist(), 1):
             steps = (2 if calm else 1) * max(1, math.ceil((moment - now) / dt - 1e-6))
@@ -135,7 +154,7 @@ def rollouts(
             frames.append(u[:, 0])
         return torch.stack(frames, 1), broken
 
-    found, broken = run(list(range(len(sets))), calm=False)
+    found, broken = run(list(range(len(compositions))), calm=False)
     outcome = [Outcome.DIVERGED if b else Outcome.FINITE for b in broken]
     lost = [i for i, b in enumerate(broken) if b]
     if lost and "periodic" in operators.grid.boundary:

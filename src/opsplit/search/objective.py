@@ -33,6 +33,8 @@ class Objective:
         scheme: how operators are composed.
         refinement: substeps per frame.
         memory_mb: candidates are scored in chunks that stay below this.
+        named: per window the same operators with coefficients in the units of its data (not
+            given: those of the dictionary).
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Objective:
         scheme: Scheme = "strang",
         refinement: int = 1,
         memory_mb: float = 256.0,
+        named: Sequence[OperatorDictionary] | None = None,
     ) -> None:
         self.observed = Windows.of(window, grid, dt)
         if len(dictionary) == 0:
             raise OpsplitError("The dictionary is empty: there is nothing to compose.")
         self.dictionary, self.grid = dictionary, grid
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
+        self.named = tuple(named or [dictionary] * len(self.observed))
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -66,6 +70,22 @@ class Objective:
         other = copy(self)
         other.refinement, other.meter = refinement, Meter()
         return other
+
+    def only(self, windows: Sequence[int]) -> Objective:
+        """The same operators on some of the windows."""
+        other = copy(self)
+        other.observed, other.meter = self.observed.only(windows), Meter()
+        other.named = tuple(self.named[i] for i in windows)
+        other.dictionary = other.named[0]
+        return other
+
+    @classmethod
+    def together(cls, objectives: Sequence[Objective]) -> Objective:
+        """The windows of objectives that share their operators, steps and settings."""
+        joint = copy(objectives[0])
+        joint.observed = Windows.together([one.observed for one in objectives])
+        joint.named = tuple(named for one in objectives for named in one.named)
+        return joint
 
     @property
     def windows(self) -> Tensor:

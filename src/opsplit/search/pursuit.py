@@ -163,7 +163,7 @@ class Pursuit(Strategy):
         for w, screen in screens.items():
             pick = records[w].pick
             if pick is not None and self.refine != "none":
-                known = objective.dictionary.coefficients
+                known = objective.named[w].coefficients
                 found = screen.consensus(pick, known, self._most(objective))
                 records[w].identified, records[w].spread = found
 

@@ -49,18 +49,19 @@ class Screen:
         whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
         weights = (mix @ whole.to(mix)) * observed.dt
         n = len(rates)
-        self.excluded = ~rates.flatten(1).isfinite().all(1)
-        rates = rates.masked_fill(self.excluded.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
         self.integrals = (
             torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
         )
+        self.norms = self.integrals.square().sum(1)
+        # A rate that is not finite makes the norm so: zero times infinity is not a number.
+        self.excluded = ~self.norms.isfinite()
+        if bool(self.excluded.any()):
+            self.integrals[self.excluded], self.norms[self.excluded] = 0.0, 0.0
         self.mix = mix
         self.targets = observed.targets[window, -self.used :]
         change = self.targets - observed.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.products = self.integrals @ self.change
-        self.norms = self.integrals.square().sum(1)
-        self.excluded |= ~self.norms.isfinite()
         if settings.refine != "none":
             # No strength makes an operator without effect useful.
             self.excluded |= self.norms == 0
@@ -79,12 +80,6 @@ class Screen:
         normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
         found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
         return found.nan_to_num(0.0)
-
-    def column(self, member: int) -> Tensor:
-        """Inner products of all operators with one."""
-        if member not in self.columns:
-            self.columns[member] = self.integrals @ self.integrals[member]
-        return self.columns[member]
 
     def singles(self, settings: Pursuit) -> Sets:
         """All operators by themselves."""
@@ -116,11 +111,13 @@ class Screen:
 
     def _gram_columns(self, members: Tensor) -> Tensor:
         """Inner products of all operators with those of the sets: `(k, n, m)`."""
-        return (
-            torch.stack([self.column(i) for i in members.flatten().tolist()])
-            .reshape(*members.shape, self.n)
-            .transpose(1, 2)
-        )
+        wanted = members.flatten().tolist()
+        missing = [i for i in dict.fromkeys(wanted) if i not in self.columns]
+        if missing:
+            found = self.integrals[missing] @ self.integrals.T
+            self.columns.update(zip(missing, found, strict=True))
+        columns = torch.stack([self.columns[i] for i in wanted])
+        return columns.reshape(*members.shape, self.n).transpose(1, 2)
 
     def _free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Best nonnegative strengths `(k, n, m + 1)` and gains of adding every operator to sets.

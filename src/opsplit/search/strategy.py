@@ -138,7 +138,8 @@ class Strategy(Settings, ABC):
                     raise
                 stop(records, "interrupted")
         cost = objective.cost()
-        return [self._result(objective, record, cost) for record in records]
+        named = zip(objective.named, records, strict=True)
+        return [self._result(dictionary, record, cost) for dictionary, record in named]
 
     def final(self, record: Record) -> list[Tried]:
         """The pick's rivals: compositions that fit nearly as well, best first."""
@@ -169,7 +170,7 @@ class Strategy(Settings, ABC):
                 record.pick = min(final, key=lambda t: (t.free_run, t.error))
                 record.finalists = final
 
-    def _result(self, objective: Objective, record: Record, cost: Cost) -> SearchResult:
+    def _result(self, dictionary: OperatorDictionary, record: Record, cost: Cost) -> SearchResult:
         ranked = record.ranked()
         pick, status = record.pick, record.status
         if pick is None:
@@ -186,7 +187,7 @@ class Strategy(Settings, ABC):
 
         def composition(t: Tried) -> Composition:
             return Composition.of(
-                record.dictionary or objective.dictionary,
+                record.dictionary or dictionary,
                 t.operators,
                 t.error,
                 t.strengths,

@@ -1,0 +1,92 @@
+"""`opsplit.fit_many`: a fit for each of many trajectories, in shared calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any
+
+from opsplit.errors import OpsplitError
+from opsplit.io.assemble import Flags
+from opsplit.io.recording import Recording
+from opsplit.model import Model, load_model
+from opsplit.predict.door import observe
+from opsplit.predict.estimator import OperatorSplitter
+from opsplit.predict.explain import Explainer
+from opsplit.predict.together import answered_together
+from opsplit.search import get_search
+
+BATCH = 64
+"""Trajectories whose windows share calls."""
+
+Fits = list[OperatorSplitter | OpsplitError]
+
+
+def fit_many(
+    u: Any,
+    dt: float | None = None,
+    extent: float | Sequence[float] | None = None,
+    splitter: OperatorSplitter | None = None,
+    batch: int = BATCH,
+) -> Fits:
+    """Fit every trajectory by itself; the result of each is that of `OperatorSplitter.fit`.
+
+    Windows on the same grid share the calls of operators and of algebra, which makes many small
+    fits several times as fast. A trajectory that cannot be fitted does not stop the others: its
+    entry is the error that says why.
+
+    Arguments:
+        u: everything that `OperatorSplitter.fit` takes; dynamics may differ.
+        dt: time between frames.
+        extent: physical length of the domain per axis.
+        splitter: model, search and other settings (default: those of `OperatorSplitter()`).
+        batch: trajectories that are in memory and in shared calls together.
+    """
+    if batch < 1:
+        raise OpsplitError(f"batch counts trajectories and must be at least 1, got {batch}.")
+    like = splitter or OperatorSplitter()
+    model = load_model(like.model, like.family)
+    recording = observe(u, model.config, Flags(dt=dt, extent=extent))
+    found: Fits = []
+    for begin in range(0, len(recording), batch):
+        numbers = range(begin, min(begin + batch, len(recording)))
+        found += fit_parts([recording.part([i]) for i in numbers], model, like, u)
+    return found
+
+
+def fit_parts(
+    parts: Sequence[Recording], model: Model, like: OperatorSplitter, given: Any = None
+) -> Fits:
+    """A fit for every recording, which the model has read already.
+
+    Arguments:
+        like: the settings.
+        given: the data as the caller gave them (not given: each recording itself).
+    """
+    started = list(_started(parts, model, like))
+    explainers = [one for one in started if isinstance(one, Explainer)]
+    ways = [one.asking() for one in explainers]
+    ends = iter(zip(explainers, answered_together(ways, get_search(like.search)), strict=True))
+    fits: Fits = []
+    for part, one in zip(parts, started, strict=True):
+        if isinstance(one, OpsplitError):
+            fits.append(one)
+            continue
+        explainer, found = next(ends)
+        if isinstance(found, OpsplitError):
+            fits.append(found)
+            continue
+        made = copy(like)
+        made.keep(found, explainer, part, part if given is None else given)
+        fits.append(made)
+    return fits
+
+
+def _started(
+    parts: Sequence[Recording], model: Model, like: OperatorSplitter
+) -> Iterator[Explainer | OpsplitError]:
+    for part in parts:
+        try:
+            yield like.explainer(part, model)
+        except OpsplitError as reason:
+            yield reason

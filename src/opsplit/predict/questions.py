@@ -1,0 +1,93 @@
+"""What an explanation asks for while it is made: searches and judgements, alone or with others.
+
+The way to an explanation is a generator. It yields a question and is sent the answer, so that the
+questions of many windows can be answered in shared calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from opsplit.dictionary import OperatorDictionary, PreparedDictionary
+from opsplit.grid import Grid
+from opsplit.predict.verdict import Verdict, measure
+from opsplit.predict.window import Window
+from opsplit.search import Composition, Objective, SearchResult, Strategy
+from opsplit.search.strategy import Report
+from opsplit.splitting import Scheme
+
+Answer = TypeVar("Answer")
+Asking = Generator["Question", Any, Answer]
+"""A way to an answer that asks questions."""
+Searched = tuple[SearchResult, Objective]
+"""The answer to a search: the result, and the objective of the one window."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Which composition explains these frames?"""
+
+    dictionary: OperatorDictionary
+    frames: Tensor
+    grid: Grid
+    steps: float | Sequence[float]
+    scheme: Scheme
+    refinement: int
+    memory_mb: float
+
+    def objective(self) -> Objective:
+        return Objective(
+            self.dictionary, self.frames, self.grid, self.steps, self.scheme, self.refinement,
+            self.memory_mb,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finer:
+    """The same with more substeps per frame."""
+
+    before: Objective
+    refinement: int
+
+    def objective(self) -> Objective:
+        return self.before.refined(self.refinement)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How far does a composition explain a window?"""
+
+    operators: PreparedDictionary
+    pick: Composition
+    window: Window
+    dt: float
+    scheme: Scheme
+    refinement: int
+
+    def verdict(self) -> Verdict:
+        return measure(
+            self.operators, self.pick, self.window, self.dt, self.scheme, self.refinement
+        )
+
+
+Question = Problem | Finer | Judged
+
+
+def answered(asking: Asking[Answer], search: Strategy, report: Report | None = None) -> Answer:
+    """The end of one way, its questions answered one by one."""
+    answer: Any = None
+    while True:
+        try:
+            question = asking.send(answer)
+        except StopIteration as end:
+            found: Answer = end.value
+            return found
+        if isinstance(question, Judged):
+            answer = question.verdict()
+        else:
+            objective = question.objective()
+            answer = search.run(objective, report), objective

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,15 @@ class OperatorDictionary:
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
+
+    @cached_property
+    def mechanisms(self) -> dict[tuple[str, ...], np.ndarray]:
+        """Positions of operators by the names of their coefficients that are not zero."""
+        held: dict[tuple[str, ...], list[int]] = {}
+        for i in range(len(self)):
+            names = tuple(k for k, v in self.coefficients.items() if v[i] != 0)
+            held.setdefault(names, []).append(i)
+        return {names: np.asarray(members) for names, members in held.items()}
 
     def __repr__(self) -> str:
         families = " + ".join(f"{len(p)} {p.family.innermost.kind}" for p in self.parts) or "empty"

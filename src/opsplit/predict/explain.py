@@ -142,9 +142,10 @@ class Explainer:
         window = prepare(
             self.frames, self.moments, self.observed.grid, units, plan.clean, self._place
         )
-        named = units.named(self.used)
+        used = self.used
         if plan.search.fits_strengths:
-            named = oriented(named, window.grid, window.frames[0][-1])
+            used = oriented(used, window.grid, window.frames[0][-1])
+        named = units.named(used)
         given = 1 if plan.refinement == "auto" else plan.refinement
         problem = Problem(
             named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb

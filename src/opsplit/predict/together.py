@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
 
-from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.predict.questions import Answer, Asking, Judged, Problem, Question
 from opsplit.predict.verdict import alike, measure_together
@@ -52,7 +50,8 @@ def _key(question: Question) -> Hashable:
         steps = question.steps if isinstance(question.steps, float) else tuple(question.steps)
         shape = tuple(question.frames.shape)
         rest = (question.grid, steps, question.scheme, question.refinement, question.memory_mb)
-        return ("problem", operators_key(question.dictionary), shape, *rest)
+        operators = tuple(part.key for part in question.dictionary.parts)
+        return ("problem", operators, shape, *rest)
     if isinstance(question, Judged):
         if not alike(question.window, question.dt):
             return id(question)
@@ -61,15 +60,6 @@ def _key(question: Question) -> Hashable:
         return ("judged", id(question.operators), moments, *how)
     # Objectives that come from one search share their operators.
     return ("finer", id(question.before.operators), question.refinement)
-
-
-def operators_key(dictionary: OperatorDictionary) -> Hashable:
-    """Equal for dictionaries of the same operators, whatever their coefficients are called."""
-    return tuple(
-        (part.family, part.scale, id(part.decoder),
-         hashlib.sha1(part.codes.numpy(force=True).tobytes()).digest())
-        for part in dictionary.parts
-    )  # fmt: skip
 
 
 def _answers(questions: list[Question], search: Strategy) -> list[Any]:

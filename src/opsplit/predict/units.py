@@ -89,12 +89,9 @@ class Freedom:
     @classmethod
     def of(cls, dictionary: OperatorDictionary) -> Freedom:
         """What is known about the terms of all operators."""
-        mechanisms = {
-            tuple(name for name, v in dictionary.coefficients.items() if v[i] != 0)
-            for i in range(len(dictionary))
-        }
         terms = [
-            [dictionary.terms.get(name) or Term(name) for name in names] for names in mechanisms
+            [dictionary.terms.get(name) or Term(name) for name in names]
+            for names in dictionary.mechanisms
         ]
         every = [term for group in terms for term in group]
         if not all(terms) or not every:

@@ -181,7 +181,7 @@ class Objective:
         out = []
         for index in everyone.split(self._fitting(self.memory_mb / 4, len(each))):
             with torch.no_grad():
-                out.append(self.operators.rate(index, each.expand(len(index), *each.shape)))
+                out.append(self.operators.rates(index, each))
             self.meter.evaluations += len(index) * len(each) * count
         return torch.cat(out).unflatten(1, u.shape[:2])
 

@@ -91,8 +91,8 @@ class Pursuit(Strategy):
         while not objective.observed.scored_among(frames):
             frames += 1
         per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
-        # Rates in single and integrals in double precision, with room for copies of both.
-        room = objective.memory_mb * 2**20 / (40 * per_frame)
+        # Rates in single and integrals in double precision, with room for a copy.
+        room = objective.memory_mb * 2**20 / (16 * per_frame)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         fit = int(room / frames)
@@ -123,9 +123,12 @@ class Pursuit(Strategy):
         frames: int,
         report: Report,
     ) -> None:
-        rates = objective.rates(group, frames)
-        screens = {w: Screen(objective, w, rates[:, i], self) for i, w in enumerate(group.tolist())}
-        del rates
+        screens = {}
+        for few in group.split(max(1, len(group) // 4)):
+            rates = objective.rates(few, frames)
+            for i, w in enumerate(few.tolist()):
+                screens[w] = Screen(objective, w, rates[:, i], self)
+            del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
         for size in range(1, longest + 1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -201,11 +202,12 @@ class Screen:
         """The best sets, each once."""
         wanted = max(settings.width, settings.survivors or len(members))
         # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
-        first: dict[frozenset[int], int] = {}
-        for i, (own, value) in enumerate(zip(members.tolist(), gain.tolist(), strict=True)):
-            if value > -math.inf:
-                first.setdefault(frozenset(own), i)
-        rows = torch.tensor(list(first.values()), dtype=torch.long, device=gain.device)
+        rows = (gain > -math.inf).nonzero()[:, 0]
+        if members.shape[1] > 1 and len(rows):
+            _, same = torch.unique(members[rows].sort(1).values, dim=0, return_inverse=True)
+            place = torch.arange(len(rows), device=rows.device)
+            first = torch.full_like(place, len(rows)).scatter_reduce(0, same, place, "amin")
+            rows = rows[first[first < len(rows)].sort().values]
         order = torch.sort(gain[rows], descending=True, stable=True).indices
         chosen = rows[order[:wanted]]
         left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
@@ -279,8 +281,15 @@ def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:
     Each integrates the cubic through the four nearest frames (fewer if there are fewer) that no
     gap separates; `joined` says between which neighbours there is none. Rows of gaps are zero.
     """
+    whole = (True,) * (len(times) - 1) if joined is None else tuple(joined.tolist())
+    return _weights(tuple(times.tolist()), whole)
+
+
+@lru_cache(maxsize=64)
+def _weights(times: tuple[float, ...], whole: tuple[bool, ...]) -> Tensor:
+    """The same for times that many windows have in common."""
     frames = len(times)
-    whole = [True] * (frames - 1) if joined is None else joined.tolist()
+    moments = torch.tensor(times, dtype=torch.float64)
     weights = torch.zeros(frames - 1, frames, dtype=torch.float64)
     for j in range(frames - 1):
         if not whole[j]:
@@ -293,8 +302,8 @@ def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:
         points = min(4, high - low + 1)
         first = max(low, min(j - 1, high + 1 - points))
         powers = torch.arange(points, dtype=torch.float64)
-        step = times[j + 1] - times[j]
-        at = (times[first : first + points] - times[j]) / step
+        step = moments[j + 1] - moments[j]
+        at = (moments[first : first + points] - moments[j]) / step
         weights[j, first : first + points] = step * torch.linalg.solve(
             at[None] ** powers[:, None], 1 / (powers + 1)
         )

@@ -19,7 +19,7 @@ from opsplit.errors import OpsplitError
 RECORD = "opsplit.json"
 """The effective configuration and the result, beside every output."""
 
-NOT_SETTINGS = {"json", "out", "force"}
+NOT_SETTINGS = {"json", "out", "force", "workers", "cluster", "item_minutes"}
 
 READ_WHOLE, PIECE = 100_000_000, 1_000_000
 """Files up to so many bytes are hashed; of larger ones the time, the first and the last bytes."""
@@ -119,6 +119,8 @@ POSITIVE = {
     "learning_rate",
     "checkpoint_steps",
     "processes",
+    "workers",
+    "item_minutes",
     "threads",
 }
 

@@ -31,7 +31,7 @@ COLOURS = {
 }
 
 
-def _figure(width: float, height: float, constrained: bool = True) -> Figure:
+def new_figure(width: float, height: float, constrained: bool = True) -> Figure:
     """A figure without a window system, in one style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -114,7 +114,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     truth = torch.cat([rollout.observed.data[0], rollout.truth])[:, 0]
     predictions = {n: rollout.predictions[n][:, 0] for n in ("direct", "pursuit")}
     dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
-    figure = _figure(12, 6.4)
+    figure = new_figure(12, 6.4)
     grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.15))
     limit = float(truth.abs().max())
     now, end = rollout.frames * dt, len(truth) * dt
@@ -150,7 +150,7 @@ def line_figure(rollout: Rollout, path: Path) -> None:
     times = (float(rollout.moments[0]), float(rollout.moments[-1]) + rollout.observed.dt)
     limit = float(truth.abs().max())
     error = (frames - truth).abs()
-    figure = _figure(12, 6.4)
+    figure = new_figure(12, 6.4)
     cells = figure.add_gridspec(2, 3)
     shown = [("truth", truth), (f"forecast: {name}", frames)]
     maps = [figure.add_subplot(cells[0, i]) for i in range(3)]
@@ -180,7 +180,7 @@ def line_figure(rollout: Rollout, path: Path) -> None:
 def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
     """Truth, forecast and error of every channel at a few times, one band per rollout."""
     channels = rollouts[0].observed.channels
-    figure = _figure(13.5 if len(channels) > 1 else 12, 5.8 * len(rollouts))
+    figure = new_figure(13.5 if len(channels) > 1 else 12, 5.8 * len(rollouts))
     bands = figure.subfigures(len(rollouts), 1, squeeze=False)[:, 0]
     for band, rollout in zip(bands, rollouts, strict=True):
         picture, side = band.subfigures(1, 2, width_ratios=(2.6, 1))
@@ -244,7 +244,7 @@ def contour_figure(
     most = max(float(t.max()) for t in tables.values())
     low, high = np.log10(least) - 0.05, np.log10(most) + 0.05
     levels = np.logspace(low, high, 25)
-    figure = _figure(4 * len(tables) + 0.8, 3.8)
+    figure = new_figure(4 * len(tables) + 0.8, 3.8)
     axes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
     for cell, (name, table) in zip(axes, tables.items(), strict=True):
         image = cell.contourf(x, y, table.T, levels, norm=LogNorm(levels[0], levels[-1]))
@@ -262,7 +262,7 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
     channels = frames.shape[1]
     # Strips of one width need no layout by trial, which takes as long as the drawing.
     strips = frames.ndim == 3
-    figure = _figure(9, 3.6 * channels, constrained=not strips)
+    figure = new_figure(9, 3.6 * channels, constrained=not strips)
     if strips:
         inches = 3.6 * channels
         figure.subplots_adjust(

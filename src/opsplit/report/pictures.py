@@ -14,7 +14,7 @@ from torch import Tensor
 from opsplit.report.animation import film_picks
 from opsplit.report.contents import Contents
 from opsplit.report.elements import drawing, scale
-from opsplit.report.figures import COLOURS, _figure
+from opsplit.report.figures import COLOURS, new_figure
 
 
 def pictures(page: Contents) -> str:
@@ -40,7 +40,7 @@ def _line(page: Contents, channel: int) -> str:
     moments = np.insert(moments, places, holes)
     whole = np.insert(whole, places, math.nan, axis=0)
     t, s = (max(1, n // 1000) for n in whole.shape)
-    figure = _figure(5.4, 3)
+    figure = new_figure(5.4, 3)
     axes = figure.add_subplot()
     image = axes.pcolormesh(
         moments[::t], x[::s], whole[::t, ::s].T, shading="nearest", cmap=colours.name,
@@ -53,7 +53,7 @@ def _line(page: Contents, channel: int) -> str:
     history = drawing(figure, words)
     fine = page.frames.flatten(1).isfinite().all(1).nonzero()[:, 0].tolist()
     last = fine[-1] if fine else 0
-    figure = _figure(5.4, 3)
+    figure = new_figure(5.4, 3)
     axes = figure.add_subplot()
     axes.plot(x, page.before[-1, channel], ls=":", color="black", label="last observed")
     if page.lower is not None and page.upper is not None:
@@ -143,7 +143,7 @@ def error_curves(page: Contents) -> str:
     band = None if page.half is None else (page.half.square().mean(1).sqrt() / size).numpy()
     if band is None and not page.errors:
         return ""
-    figure = _figure(5.4, 3)
+    figure = new_figure(5.4, 3)
     axes = figure.add_subplot()
     styles = {"forecast": COLOURS["pursuit"], "persistence": COLOURS["persistence"]}
     marker = "o" if len(page.times) < 3 else None

@@ -1,0 +1,35 @@
+"""Flags of commands whose work is many independent items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opsplit.commands.common import Common
+from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from opsplit.parallel import Where
+
+
+@dataclass(frozen=True)
+class Spread(Common):
+    """Where the items run; the result does not depend on it."""
+
+    workers: int = 1
+    """Processes on this machine that share the work, one thread each."""
+    cluster: str | None = None
+    """Address of a Dask scheduler whose workers do the work, such as tcp://127.0.0.1:8786."""
+    item_minutes: float = 60.0
+    """With workers: an item that takes longer is tried once more and then given up."""
+
+    def check(self) -> None:
+        super().check()
+        if self.workers > 1 and self.cluster is not None:
+            raise OpsplitError("Give --workers or --cluster, not both.")
+
+    def where(self) -> Where:
+        """The workers that the flags describe."""
+        from opsplit.parallel import Where
+
+        return Where(self.workers, self.cluster, longest=60 * self.item_minutes)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from opsplit.benchmark.tasks import columns, test_windows
+from opsplit.benchmark.tasks import columns, test_window
 from opsplit.calibration import Calibration, coefficient_scale, conformal_quantiles
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
+from opsplit.parallel import HERE, Where, run_items
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.progress import Progress
 from opsplit.search import Strategy, get_search
@@ -29,34 +29,46 @@ class Seen:
 
 
 def scores(
-    model: Model, search: str | Strategy, n: int, seed: int, bar: Progress | None = None
-) -> Iterator[Seen]:
+    model: Model,
+    search: str | Strategy,
+    n: int,
+    seed: int,
+    bar: Progress | None = None,
+    where: Where = HERE,
+) -> list[Seen]:
     """Errors over expected errors on `n` trajectories of every test column."""
-    table = columns(model.config.physics)
-    for number, (name, column) in enumerate(table.items()):
-        observed, future = test_windows(column, n, seed)
-        for i in range(n):
-            if bar is not None:
-                bar.update((number * n + i) / (len(table) * n), f"{name} {i + 1}/{n}")
-            one = observed[[i]]
-            splitter = OperatorSplitter(model, search)
-            with no_warnings():
-                splitter.fit(one.data[0], one.dt, one.grid.extent)
-            found = splitter.forecast(column.horizon, deviation=True)
-            assert found.deviation is not None
-            scale = found.deviation[(..., *[None] * one.grid.ndim)]
-            error = (found.frames - future.data[i]).abs() / scale
-            spread = splitter.search_result_.spread
-            yield Seen(
-                name,
-                error.nan_to_num(torch.inf),
-                {
-                    k: abs(v - float(one.coefficients[k][0]))
-                    / coefficient_scale(v, spread.get(k, 0.0))
-                    for k, v in splitter.coefficients_.items()
-                    if k in one.coefficients
-                },
-            )
+    items = [(name, i) for name in columns(model.config.physics) for i in range(n)]
+    found: dict[tuple[str, int], Seen] = {}
+    for outcome in run_items(_seen, items, (model, search, seed), where):
+        if outcome.value is None:
+            name, i = outcome.item
+            raise OpsplitError(f"Trajectory {i} of {name} was not measured. {outcome.reason}")
+        found[outcome.item] = outcome.value
+        if bar is not None:
+            bar.update(len(found) / len(items), f"{len(found)} of {len(items)} trajectories")
+    # In a fixed order, so that sums do not depend on which was finished first.
+    return [found[item] for item in items]
+
+
+def _seen(shared: tuple[Model, str | Strategy, int], item: tuple[str, int]) -> Seen:
+    """One trajectory of a column, fitted and compared."""
+    (model, search, seed), (name, i) = shared, item
+    column = columns(model.config.physics)[name]
+    one, future = test_window(column, i, seed)
+    splitter = OperatorSplitter(model, search)
+    with no_warnings():
+        splitter.fit(one.data[0], one.dt, one.grid.extent)
+    found = splitter.forecast(column.horizon, deviation=True)
+    assert found.deviation is not None
+    scale = found.deviation[(..., *[None] * one.grid.ndim)]
+    error = (found.frames - future.data[0]).abs() / scale
+    spread = splitter.search_result_.spread
+    known = {
+        k: abs(v - float(one.coefficients[k][0])) / coefficient_scale(v, spread.get(k, 0.0))
+        for k, v in splitter.coefficients_.items()
+        if k in one.coefficients
+    }
+    return Seen(name, error.nan_to_num(torch.inf), known)
 
 
 def calibrate(
@@ -66,12 +78,13 @@ def calibrate(
     seed: int,
     origin: dict[str, Any],
     bar: Progress | None = None,
+    where: Where = HERE,
 ) -> Calibration:
     """Factors of all levels from `n` trajectories of every test column."""
     if n < 1:
         raise OpsplitError("A calibration needs at least one trajectory.")
     strategy = get_search(search)
-    seen = list(scores(model, strategy, n, seed, bar))
+    seen = scores(model, strategy, n, seed, bar, where)
     if not seen:
         raise OpsplitError("A calibration needs at least one trajectory.")
     names = seen[0].coefficients
@@ -91,13 +104,14 @@ def coverage(
     seed: int,
     level: float = 0.9,
     bar: Progress | None = None,
+    where: Where = HERE,
 ) -> dict[str, dict[str, float]]:
     """Share of points and coefficients inside the intervals of a level, by column and in all."""
     calibration = model.calibration
     if calibration is None:
         raise OpsplitError("The model is not calibrated; run `opsplit calibrate` first.")
     held: dict[str, dict[str, list[float]]] = {}
-    for seen in scores(model, search, n, seed, bar):
+    for seen in scores(model, search, n, seed, bar, where):
         inside = (seen.forecast <= calibration.forecast_factor(level)).double().mean()
         row = {"forecast": float(inside)}
         for k, score in seen.coefficients.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from opsplit.benchmark.marks import evenly, mark
 from opsplit.benchmark.methods import make_method, make_search, methods
 from opsplit.benchmark.rows import Row, RowTable, Series
 from opsplit.benchmark.tasks import COLUMNS, Column, columns, test_window
+from opsplit.errors import OpsplitError
 from opsplit.metrics import nrmse, nrmse_per_channel
 from opsplit.model import Model, bundled, load_model, locate
+from opsplit.parallel import Where, run_items
 from opsplit.physics import get_physics
 from opsplit.progress import Progress
 
@@ -108,24 +110,46 @@ class Runner:
             self._marks[key] = mark(model, column, search)
         return Series(cell.column, cell.method, cell.family, self._marks[key], self.seed)
 
-    def record(
-        self, cell: Cell, bar: Progress | None = None, only_measured: bool = False
-    ) -> dict[str, Any] | None:
+    def fill(
+        self, cells: Iterable[Cell], where: Where | None = None, bar: Progress | None = None
+    ) -> None:
+        """Measure every trajectory that is missing; rows are kept as they come."""
+        todo = [(cell, i) for cell in cells for i in self._missing(cell)]
+        # Seconds of one item at a time are those of the whole machine.
+        where = where or Where(threads=None)
+        # Workers load the models that they need themselves.
+        shared = self if where.here else Runner(self.cache, self.seed, self.device, self.given)
+        reasons = []
+        for done, outcome in enumerate(run_items(_measured, todo, shared, where), 1):
+            cell, i = outcome.item
+            if outcome.value is None:
+                reasons.append(f"{cell.method} {cell.column} {i}: {outcome.reason}")
+                continue
+            table = RowTable(self.cache, cell.physics)
+            made_by = table.add_origin(_origin(self.seed, self.device))
+            table.append(self.series(cell), replace(outcome.value, origin=made_by))
+            if bar is not None:
+                words = f"{cell.method} {cell.family or ''} {cell.column} {i + 1}/{cell.n}"
+                bar.update(done / len(todo), words)
+        if reasons:
+            raise OpsplitError(
+                f"{len(reasons)} of {len(todo)} trajectories were not measured; the others are "
+                f"kept. {reasons[0]}"
+            )
+
+    def _missing(self, cell: Cell) -> list[int]:
+        kept = RowTable(self.cache, cell.physics).of(self.series(cell))
+        return [i for i in range(cell.n) if i not in kept]
+
+    def record(self, cell: Cell, only_measured: bool = False) -> dict[str, Any] | None:
         """The record of a cell.
 
         With `only_measured` nothing is run: the record speaks of what is there, if anything.
         """
-        table, series = RowTable(self.cache, cell.physics), self.series(cell)
-        kept = table.of(series)
-        missing = [] if only_measured else [i for i in range(cell.n) if i not in kept]
-        if missing:
-            made_by = table.add_origin(_origin(self.seed, self.device))
-            for done, i in enumerate(missing):
-                words = f"{cell.method} {cell.family or ''} {cell.column}"
-                if bar is not None:
-                    bar.update(done / len(missing), f"{words} {i + 1}/{cell.n}")
-                kept[i] = self.measure(cell, i, made_by)
-                table.append(series, kept[i])
+        if not only_measured:
+            self.fill([cell])
+        table = RowTable(self.cache, cell.physics)
+        kept = table.of(self.series(cell))
         rows = [kept[i] for i in sorted(kept) if i < cell.n]
         if not rows:
             return None
@@ -159,6 +183,11 @@ class Runner:
             {k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true},
             origin,
         )
+
+
+def _measured(runner: Runner, item: tuple[Cell, int]) -> Row:
+    """One trajectory of a cell, in a worker."""
+    return runner.measure(*item)
 
 
 def _origin(seed: int, device: str) -> dict[str, Any]:

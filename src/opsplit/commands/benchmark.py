@@ -10,12 +10,12 @@ from typing import Annotated
 import tyro
 
 from opsplit._files import command_line, write_json, write_text
-from opsplit.commands.common import Common
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 
 
 @dataclass(frozen=True)
-class Benchmark(Common):
+class Benchmark(Spread):
     """Measure methods on the paper's test columns and write a table.
 
     Every trajectory is kept as soon as it is measured: stop any time, run the same command again.
@@ -91,11 +91,12 @@ class Benchmark(Common):
                 families = bundled().get(physics, [])
             todo += cells(physics, chosen_methods, families, self.n, self.n_unet, chosen)
         runner = Runner(self.cache, self.seed, self.device, self.model)
-        records = []
-        for number, cell in enumerate(todo, 1):
-            with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
-                found = runner.record(cell, bar, self.only_measured)
-                records += [found] if found else []
+        if not self.only_measured:
+            spread = self.workers or self.cluster
+            with Progress("benchmark", enabled=not self.json) as bar:
+                runner.fill(todo, self.where() if spread else None, bar)
+        found = [runner.record(cell, only_measured=True) for cell in todo]
+        records = [record for record in found if record]
         if not records:
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from opsplit._files import origin, read_json, write_json, write_text
-from opsplit.commands.common import Common, model_files, once
+from opsplit.commands.common import model_files, once
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Figures(Common):
+class Figures(Spread):
     """Draw errors over two coefficients, and a forecast of every composition.
 
     Example: opsplit figures --only contour --points 8 --n 2
@@ -57,6 +58,7 @@ class Figures(Common):
         from opsplit.benchmark.compare import METHODS
         from opsplit.benchmark.tasks import MAP
         from opsplit.model import load_model
+        from opsplit.parallel import run_items
         from opsplit.progress import Progress
         from opsplit.report.figures import contour_figure
 
@@ -66,18 +68,19 @@ class Figures(Common):
         gap = (high - low) / (self.points - 1)
         values = [round(low + gap * i, 6) for i in range(self.points)]
         first, second = MAP.axes
-        found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
+        size = range(self.points)
+        found = {name: [[0.0 for _ in size] for _ in size] for name in METHODS}
+        items = [(i, j, {first: values[i], second: values[j]}) for i in size for j in size]
+        shared = (model, self.n, self.seed, self.device)
         with Progress("contour", enabled=not self.json) as bar:
-            for i, x in enumerate(values):
-                for rows in found.values():
-                    rows.append([])
-                for j, y in enumerate(values):
-                    given = {first: x, second: y}
-                    words = ", ".join(f"{k} = {v:.3g}" for k, v in given.items())
-                    bar.update((i + j / self.points) / self.points, words)
-                    point = point_errors(model, given, self.n, self.seed, self.device)
-                    for name, error in point.items():
-                        found[name][-1].append(error)
+            for done, outcome in enumerate(run_items(_point, items, shared, self.where()), 1):
+                i, j, given = outcome.item
+                words = ", ".join(f"{k} = {v:.3g}" for k, v in given.items())
+                if outcome.value is None:
+                    raise OpsplitError(f"The point {words} was not measured. {outcome.reason}")
+                for name, error in outcome.value.items():
+                    found[name][i][j] = error
+                bar.update(done / len(items), words)
         write_json(
             self.out / "contour.json",
             {first: values, second: values, "n": self.n, "nrmse": found}
@@ -165,6 +168,15 @@ def write_page(folder: Path) -> None:
                 errors = ", ".join(f"{k} {v:.2g}" for k, v in one["nrmse"].items())
                 lines += [f"{true}. NRMSE: {errors}.", ""]
     write_text(folder / "index.md", "\n".join(lines).rstrip() + "\n")
+
+
+Point = tuple[int, int, dict[str, float]]
+
+
+def _point(shared: tuple[Model, int, int, str], item: Point) -> dict[str, float]:
+    """The errors at one point of the map, in a worker."""
+    model, n, seed, device = shared
+    return point_errors(model, item[2], n, seed, device)
 
 
 def point_errors(

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from opsplit._files import origin, read_json, write_json
-from opsplit.commands.common import Common, once
+from opsplit.commands.common import once
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, first_physics
 
 if TYPE_CHECKING:
     from opsplit.physics import Physics
 
-NOT_STORED = {"device", "processes", "format", "verify"}
+NOT_STORED = {"device", "format", "verify"}
 """Flags that do not change what a data set holds."""
 
 
 @dataclass(frozen=True)
-class Generate(Common):
+class Generate(Spread):
     """Simulate trajectories of an equation and store them.
 
     The training set of an equation with a list of training dynamics goes to
@@ -50,8 +51,8 @@ class Generate(Common):
     format: Literal["hdf5", "npz"] | None = None
     """The Well's files in OUT/PHYSICS or OUT/trajectories.npz (default: hdf5 for training sets
     with a list of dynamics, else npz)."""
-    processes: int | None = None
-    """Simulations at a time (default: as many as cores)."""
+    workers: int | None = None
+    """Processes that simulate files, one thread each (default: as many as cores)."""
     verify: Annotated[Path | None, tyro.conf.arg(name="check")] = None
     """Make nothing: simulate --n trajectories (default 1) of each of these HDF5 files again, a file
     or a folder, and say which do not follow their coefficients."""
@@ -121,7 +122,7 @@ class Generate(Common):
         facts = {"settings": self.settings(), **origin(self.seed)}
         self._claim(record, facts)
         check_space(works, folder)
-        sums, made = make_all(works, self.processes or os.cpu_count() or 1, quiet=self.json)
+        sums, made = make_all(works, self.where(os.cpu_count() or 1), quiet=self.json)
         if self.split == "train":
             write_statistics(sums, root / "stats.yaml")
         shape = works[0].shape[1:]

@@ -58,8 +58,10 @@ class Pretrain(Common):
     """Short for --training.budget.minutes."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
-    processes: int = 1
-    """Data-parallel processes."""
+    devices: int = 1
+    """Data-parallel processes on every machine: cores, or as many GPUs."""
+    nodes: int = 1
+    """Machines, each started by torchrun or SLURM with this same command."""
     threads: int | None = None
     """Threads per process (default: all cores, shared out)."""
     out: Path | None = Path("runs/model")
@@ -148,7 +150,9 @@ class Pretrain(Common):
     def _execution(self) -> Execution:
         from opsplit.pretrain.loop import Execution
 
-        return Execution(self.device, self.processes, self.threads, self.logger, quiet=self.json)
+        return Execution(
+            self.device, self.devices, self.threads, self.logger, self.json, self.nodes
+        )
 
 
 def pretrain_command(arguments: list[str]) -> type[Pretrain]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Spread(Common):
     """Where the items run; the result does not depend on it."""
 
-    workers: int = 1
-    """Processes on this machine that share the work, one thread each."""
+    workers: int | None = None
+    """Processes on this machine that share the work, one thread each (default: none but this)."""
     cluster: str | None = None
     """Address of a Dask scheduler whose workers do the work, such as tcp://127.0.0.1:8786."""
     item_minutes: float = 60.0
@@ -25,11 +25,12 @@ class Spread(Common):
 
     def check(self) -> None:
         super().check()
-        if self.workers > 1 and self.cluster is not None:
+        if self.workers is not None and self.cluster is not None:
             raise OpsplitError("Give --workers or --cluster, not both.")
 
-    def where(self) -> Where:
-        """The workers that the flags describe."""
+    def where(self, usual: int = 1) -> Where:
+        """The workers that the flags describe; `usual` ones if they say nothing."""
         from opsplit.parallel import Where
 
-        return Where(self.workers, self.cluster, longest=60 * self.item_minutes)
+        workers = self.workers or (1 if self.cluster else usual)
+        return Where(workers, self.cluster, longest=60 * self.item_minutes)

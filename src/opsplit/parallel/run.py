@@ -54,12 +54,20 @@ class Where:
         cluster: address of a Dask scheduler, such as `tcp://127.0.0.1:8786`.
         executor: any executor whose workers can import opsplit, such as `MPIPoolExecutor`.
         longest: seconds after which an item in another process counts as hanging.
+        threads: of an item. The order of sums depends on it, and so the last digits of results
+            do. None: as many as torch is set to.
     """
 
     workers: int = 1
     cluster: str | None = None
     executor: Executor | None = None
     longest: float = LONGEST
+    threads: int | None = 1
+
+    @property
+    def here(self) -> bool:
+        """Whether that is this process."""
+        return self.workers == 1 and self.cluster is None and self.executor is None
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -122,12 +130,12 @@ def run_items(
         function: of a module that the workers can import; it may not change what is shared.
         split: parts of an item whose worker ended, each of which is tried by itself.
     """
-    if where == HERE:
+    if where.here:
         for item in items:
-            yield _outcome(item, attempt(function, shared, item))
+            yield _outcome(item, attempt(function, shared, item, where.threads))
         return
     with _open(where) as place:
-        yield from _Flight(place, function, shared, where.longest, split).run(items)
+        yield from _Flight(place, function, shared, where, split).run(items)
 
 
 @contextmanager
@@ -191,13 +199,13 @@ class _Flight(Generic[Item, Result]):
         place: Place,
         function: Callable[[Any, Item], Result],
         shared: Any,
-        longest: float,
+        where: Where,
         split: Callable[[Item], Sequence[Item]] | None,
     ) -> None:
         self.place, self.split = place, split
         self.pickled = pickle.dumps(shared)
         key = hashlib.sha256(self.pickled).hexdigest()
-        self.call = Call(function, (), key, versions(), here(), longest)
+        self.call = Call(function, (), key, versions(), here(), where.longest, where.threads)
         self.done: queue.SimpleQueue[Future[Reply]] = queue.SimpleQueue()
         self.flying: dict[Future[Reply], _Job[Item]] = {}
         self.bundle = 1

@@ -54,6 +54,7 @@ class Call:
     client: tuple[str, int]
     """Machine and process that asks."""
     longest: float
+    threads: int | None
     shared: bytes | None = field(default=None, repr=False)
     """Pickled; None: the worker may have it already."""
 
@@ -96,15 +97,15 @@ def work(call: Call) -> Reply:
     watched = nullcontext if call.client == here() else partial(_watched, call.longest)
     for item in call.items:
         with watched():
-            results.append(attempt(call.function, shared, item))
+            results.append(attempt(call.function, shared, item, call.threads))
     return Reply(tuple(results))
 
 
-def attempt(function: Callable[[Any, Any], Any], shared: Any, item: Any) -> Done:
+def attempt(function: Callable[[Any, Any], Any], shared: Any, item: Any, count: int | None) -> Done:
+    """What an item comes to on so many threads (None: as many as there are)."""
     begin = time.perf_counter()
     try:
-        # The order of sums depends on the number of threads.
-        with threads(1):
+        with nullcontext() if count is None else threads(count):
             value = function(shared, item)
         return Done(value, seconds=time.perf_counter() - begin)
     except (Exception, SystemExit) as reason:

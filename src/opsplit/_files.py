@@ -107,8 +107,8 @@ _owned: dict[Path, int] = {}
 def own(folder: Path) -> None:
     """Keep other processes from writing into a folder until this one ends, however it ends.
 
-    Children of this process share the folder, and so do the other processes of one training. Where the system or the disk knows no locks there
-    is none.
+    Children of this process share the folder, and so do the other processes of one training.
+    Where the system or the disk knows no locks there is none.
     """
     place = folder.resolve()
     if rank() > 0 or (place in _owned and (place / LOCK).exists()):

@@ -18,7 +18,7 @@ class ReadFlags(Common):
     """Flags of commands that read fields over time."""
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """A file (.h5 of The Well or PDEBench, .nc, .npy, .npz, .mat), or files or a folder of
+    """A file (.h5 of The Well or PDEBench, .nc, .zarr, .npy, .npz, .mat, .csv), or files or a folder of
     The Well."""
     axes: str | None = None
     """Names of the array's axes in order, such as t,x or n,t,c,x,y."""

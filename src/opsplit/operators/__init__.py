@@ -24,10 +24,12 @@ from opsplit.operators.spectral import (
 )
 from opsplit.operators.unet import UNet
 from opsplit.operators.wrappers import (
+    Along,
     BandLimited,
     Conserving,
     Homogeneous,
     NonAmplifying,
+    OnChannel,
     PotentialInputs,
     ShiftedStages,
     Standardised,
@@ -38,6 +40,7 @@ __all__ = [
     "FAMILIES",
     "LINEAR_PARTS",
     "NONLINEARITIES",
+    "Along",
     "BandLimited",
     "Conserving",
     "Derivatives",
@@ -50,6 +53,7 @@ __all__ = [
     "LinearPart",
     "NonAmplifying",
     "Nonlinearity",
+    "OnChannel",
     "OperatorFamily",
     "Polynomial",
     "PotentialInputs",

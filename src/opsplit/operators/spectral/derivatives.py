@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from opsplit.grid import Grid
-from opsplit.operators.spectral.filters import check_filter, filter_symbol
+from opsplit.operators.spectral.filters import check_filter, filter_symbol, isotropic_filter
 from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.settings import AtMost, Between
 
@@ -49,3 +49,22 @@ class Derivatives(LinearPart):
         bank = torch.stack([filter_symbol(term, grid, unit, held) for term in self.terms])
         symbol = torch.einsum("ecj,j...->ec...", held + 0j, bank)
         return torch.complex(symbol.real.clamp(max=self.max_growth), symbol.imag)
+
+    def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
+        held = weights["derivatives"].ne(0).any(1)
+        turned = [isotropic_filter(term, ndim) is None for term in self.terms]
+        return (held & torch.tensor(turned, dtype=torch.bool, device=held.device)).any(1)
+
+    def isotropic(
+        self, weights: Mapping[str, Tensor], ndim: int, wanted: int
+    ) -> tuple[LinearPart, dict[str, Tensor]]:
+        held = weights["derivatives"]
+        used = held.ne(0).any(0).any(0).tolist()
+        names = [isotropic_filter(term, ndim) for term in self.terms]
+        places = [i for i, name in enumerate(names) if used[i] and name is not None]
+        # On a line `xx` and `lap` are one filter.
+        terms = tuple(dict.fromkeys(name for i in places if (name := names[i]) is not None))
+        kept = held.new_zeros(*held.shape[:2], len(terms))
+        for i in places:
+            kept[:, :, terms.index(names[i] or "")] += held[:, :, i]
+        return replace(self, terms=terms), {"derivatives": kept}

@@ -73,6 +73,8 @@ def _turn(
     terms = [dictionary.terms.get(name) for name in names]
     if len(names) == 1 and terms[0] is not None and not terms[0].signed:
         return None
+    if len(names) == 1 and _both_signs(dictionary.coefficients[names[0]]):
+        return None
     for family, word in _families(part.family, grid):
         if len(names) > 1:
             flipped = _flipped(family, names, terms)
@@ -81,6 +83,11 @@ def _turn(
         elif _opposite(family, part, places, grid, frame):
             return Turn(family, names, word)
     return None
+
+
+def _both_signs(values: np.ndarray) -> bool:
+    """Whether a mechanism has operators of either sign, so that it needs no copies."""
+    return bool((values > 0).any() and (values < 0).any())
 
 
 def _families(inner: OperatorFamily, grid: Grid) -> Iterator[tuple[OperatorFamily, str]]:

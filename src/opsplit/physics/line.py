@@ -54,7 +54,7 @@ class Line(Physics):
     }
     sizes: ClassVar[dict[str, float]] = {
         "r": 1.0, "c": 1.0, "D": 1.0, "delta": 1.0, "kappa": 1.0,
-        "a": 0.4, "b": 0.5, "s": 0.5, "q": 0.25, "h": 0.25,
+        "a": 0.4, "b": 0.25, "s": 0.5, "q": 0.25, "h": 0.15,
     }  # fmt: skip
     """The coefficient of every training dynamics; its sign is the other half of the list."""
 

@@ -20,6 +20,7 @@ from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.predict.adapt import adapt
 from opsplit.predict.compatibility import (
     UNLIKE,
     Code,
@@ -155,8 +156,10 @@ class OperatorSplitter:
         recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
         if trajectory is not None:
             recording = recording.part([trajectory])
+        model, adapted = adapt(model, recording)
         used = model.dictionary if dictionary is None else dictionary
         observed, window, issues = self._prepared(recording, model, used, search)
+        issues = adapted + issues
         given = 1 if self.refinement == "auto" else self.refinement
         objective = Objective(
             used, window.joined, window.grid, window.steps(), self.scheme, given, self.memory_mb
@@ -195,8 +198,8 @@ class OperatorSplitter:
         """The frames as they are, as the operators see them, and what is unusual about them."""
         config = model.config
         refuse(compatibility(config, recording))
-        bound = next((p.family for p in used.parts if p.family.grid_bound), model.disco.family)
-        grid = working_grid(bound, model.disco.grid, recording.grid)
+        bound = next((p.family for p in used.parts if p.family.grid_bound), config.operator)
+        grid = working_grid(bound, config.grid, recording.grid)
         model.check(grid, recording.shape[2])
         observed = observed_frames(recording, self.window)
         clean = search.name == "pursuit" if self.denoise is None else self.denoise

@@ -2,6 +2,7 @@
 
 from opsplit.dictionary.dictionary import MAX_STRENGTH, OperatorDictionary
 from opsplit.dictionary.lift import lifted_family
+from opsplit.dictionary.orientation import oriented
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
 from opsplit.dictionary.storage import wrong_format
@@ -12,5 +13,6 @@ __all__ = [
     "Part",
     "PreparedDictionary",
     "lifted_family",
+    "oriented",
     "wrong_format",
 ]

@@ -211,6 +211,8 @@ FAMILIES: Registry[type[OperatorFamily]] = Registry(
         "non-amplifying": "opsplit.operators.wrappers:NonAmplifying",
         "along": "opsplit.operators.wrappers:Along",
         "on-channel": "opsplit.operators.wrappers:OnChannel",
+        "mirrored": "opsplit.operators.wrappers:Mirrored",
+        "negated": "opsplit.operators.wrappers:Negated",
     },
 )
 OperatorFamily.kinds = FAMILIES

@@ -71,6 +71,10 @@ class Pursuit(Strategy):
 
     kind: ClassVar[str] = "pursuit"
 
+    @property
+    def fits_strengths(self) -> bool:
+        return self.refine != "none"
+
     def check(self) -> None:
         if not self.strides:
             raise OpsplitError(

@@ -103,6 +103,11 @@ class Strategy(Settings, ABC):
         """Whether time or evaluations are limited."""
         return self.max_seconds is not None or self.max_evaluations is not None
 
+    @property
+    def fits_strengths(self) -> bool:
+        """Whether operators get a strength; else only those of the dictionary's own are known."""
+        return False
+
     @abstractmethod
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         """Fill the records, one per window: the scored compositions, the pick, why it ended."""

@@ -33,6 +33,8 @@ class Code(StrEnum):
     CHANNEL_NAMES = "channel-names"
     CHANNEL_ORDER = "channel-order"
     BOUNDARY = "boundary"
+    WALLS = "walls"
+    SYMMETRY = "symmetry"
     DT_UNKNOWN = "dt-unknown"
     EXTENT_GUESSED = "extent-guessed"
     SPACING = "spacing"
@@ -53,6 +55,7 @@ class Severity(StrEnum):
 
 UNLIKE = frozenset(
     {
+        Code.WALLS,
         Code.EXTENT_GUESSED,
         Code.SPACING,
         Code.EXTENT,
@@ -250,6 +253,19 @@ def lifted_issue(config: ModelConfig, ndim: int) -> Issue:
         f"{how}; nothing is calibrated there."
     )
     return Issue(Code.LIFTED, Severity.NOTE, words)
+
+
+def symmetry_issue(known: OperatorDictionary, kept: OperatorDictionary) -> list[Issue]:
+    """The note on operators that walls do not allow."""
+    still = {name for name, v in kept.coefficients.items() if v.any()}
+    gone = [name for name, v in known.coefficients.items() if v.any() and name not in still]
+    if not gone:
+        return []
+    words = (
+        f"The operators of {', '.join(gone)} do not keep the symmetry of the walls and are left "
+        "out: they would push the field through a wall."
+    )
+    return [Issue(Code.SYMMETRY, Severity.NOTE, words)]
 
 
 def resampled(given: Grid, used: Grid) -> Issue:

@@ -109,7 +109,10 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     unsaid = {"dt": silent, "extent": flags.extent is None, "boundary": stated is None}
     guessed = {what: f"Nothing says the {what}." for what, missing in unsaid.items() if missing}
     facts = (f"Read as {made.understood}.",)
-    return replace(known, source="array", format="array", facts=facts, guessed=guessed)
+    return replace(
+        known, source="array", format="array", facts=facts, guessed=guessed,
+        box=flags.extent is not None,
+    )  # fmt: skip
 
 
 def _axes(given: Any, config: ModelConfig) -> int:
@@ -118,7 +121,9 @@ def _axes(given: Any, config: ModelConfig) -> int:
         return config.ndim
     shape = tuple(np.shape(given)) if not isinstance(given, Tensor) else tuple(given.shape)
     for ndim in range(config.ndim, 4):
-        channels = {1: 1, 2: shape[1], 3: shape[2]}.get(len(shape) - ndim) if shape else None
+        # (time, *space), (time, channel, *space), (trajectory, time, channel, *space)
+        before = shape[: len(shape) - ndim]
+        channels = before[-1] if len(before) in (2, 3) else len(before)
         if channels == len(config.channels) and (
             ndim == config.ndim or min(shape[-ndim:]) >= FEWEST
         ):

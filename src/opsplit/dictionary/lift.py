@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from opsplit.dictionary.part import Part
 from opsplit.errors import OpsplitError
-from opsplit.operators import Along, OnChannel
+from opsplit.operators import Along, OnChannel, OperatorFamily
 from opsplit.terms import Term
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class _Group:
     """Where they stand in the dictionary that is lifted."""
     suffix: str
     """What is added to the names of their coefficients: an axis, a channel, or nothing."""
+
+
+def lifted_family(family: OperatorFamily, ndim: int) -> OperatorFamily | None:
+    """A family on fields with more axes; None if its operators have no form there."""
+    if family.ndim == 1:
+        return Along(family, 0, ndim)
+    try:
+        return family.isotropic(torch.ones(1, family.n_parameters), ndim)[0]
+    except OpsplitError:
+        return None
 
 
 def lifted(dictionary: OperatorDictionary, ndim: int) -> OperatorDictionary:

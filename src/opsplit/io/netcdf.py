@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from opsplit.boundary import is_boundary
 from opsplit.errors import OpsplitError
-from opsplit.grid import BOUNDARIES
 from opsplit.io.arrays import BESIDE, SPACINGS, STEPS
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
@@ -137,7 +137,7 @@ def _stated(
     lengths = np.ravel(np.asarray(attributes.get("extent", ())))
     known = len(lengths) == ndim and lengths.dtype.kind in "fiu" and bool((lengths > 0).all())
     words = tuple(word.strip() for word in str(attributes.get("boundary", "")).split(","))
-    stated = len(words) == ndim and set(words) <= set(BOUNDARIES)
+    stated = len(words) == ndim and all(is_boundary(word) for word in words)
     boundary = words if stated else None
     if known:
         return tuple(lengths.astype(float).tolist()), boundary

@@ -9,6 +9,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators.spectral.filters import check_filter, filter_symbol, isotropic_filter
 from opsplit.operators.spectral.linear_part import LinearPart
@@ -60,11 +61,13 @@ class Derivatives(LinearPart):
     ) -> tuple[LinearPart, dict[str, Tensor]]:
         held = weights["derivatives"]
         used = held.ne(0).any(0).any(0).tolist()
-        names = [isotropic_filter(term, ndim) for term in self.terms]
-        places = [i for i, name in enumerate(names) if used[i] and name is not None]
-        # On a line `xx` and `lap` are one filter.
-        terms = tuple(dict.fromkeys(name for i in places if (name := names[i]) is not None))
-        kept = held.new_zeros(*held.shape[:2], len(terms))
-        for i in places:
-            kept[:, :, terms.index(names[i] or "")] += held[:, :, i]
-        return replace(self, terms=terms), {"derivatives": kept}
+        terms: dict[str, Tensor] = {}
+        for i, term in enumerate(self.terms):
+            name = isotropic_filter(term, ndim) if used[i] else None
+            if used[i] and name is None:
+                raise OpsplitError(f"The filter {term!r} has a direction: no {wanted}-D form.")
+            if name is not None:
+                # On a line `xx` and `lap` are one filter.
+                terms[name] = terms.get(name, torch.zeros_like(held[..., 0])) + held[..., i]
+        kept = torch.stack(list(terms.values()), -1) if terms else held[..., :0]
+        return replace(self, terms=tuple(terms)), {"derivatives": kept}

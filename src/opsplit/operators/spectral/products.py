@@ -211,7 +211,10 @@ class Products(Nonlinearity):
         used = held.ne(0).any(0).any(0).tolist()
         terms: dict[str, Tensor] = {}
         for i, text in enumerate(self.terms):
-            for new in (isotropic_product(text, ndim, wanted) or ()) if used[i] else ():
+            found = isotropic_product(text, ndim, wanted) if used[i] else ()
+            if found is None:
+                raise OpsplitError(f"The product {text!r} has a direction: no {wanted}-D form.")
+            for new in found:
                 terms[new] = terms.get(new, torch.zeros_like(held[..., 0])) + held[..., i]
         if not terms:
             return None, {}

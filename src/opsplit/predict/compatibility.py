@@ -15,7 +15,7 @@ from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
-from opsplit.search import Composition
+from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -44,6 +44,8 @@ class Code(StrEnum):
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
     WEAK_OPERATORS = "weak-operators"
+    ALIKE = "alike"
+    SIGN = "sign"
 
 
 class Severity(StrEnum):
@@ -63,6 +65,7 @@ UNLIKE = frozenset(
         Code.AMPLITUDE,
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
+        Code.ALIKE,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -227,6 +230,19 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
+
+
+def alike_mechanisms(found: SearchResult) -> list[Issue]:
+    """Mechanisms that these frames cannot tell apart."""
+    return [
+        Issue(
+            Code.ALIKE,
+            Severity.NOTE,
+            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
+            "tell which of them is at work, and the coefficients are one choice among several.",
+        )
+        for one, other in found.alike
+    ]
 
 
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:

@@ -24,6 +24,7 @@ from opsplit.predict.adapt import adapt
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
+    alike_mechanisms,
     beyond_dictionary,
     compatibility,
     refuse,
@@ -207,7 +208,7 @@ class OperatorSplitter:
             issues.append(resampled(given, window.grid))
         dt = found.objective.dt
         issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics)
+        issues += weak_operators(model.metrics) + alike_mechanisms(found.result)
         return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(

@@ -33,7 +33,9 @@ from opsplit.physics import first_physics
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
 DEFAULT_MODEL = first_physics()
-"""The bundled model that is taken if none is given."""
+"""The bundled model that goes with operators of the caller's own."""
+AUTO = "auto"
+"""The name that lets every bundled model be tried."""
 HALF_ABOVE = 1_000_000
 """Tensors with more numbers than this are stored in half precision."""
 

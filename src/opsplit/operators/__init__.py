@@ -24,12 +24,14 @@ from opsplit.operators.spectral import (
 )
 from opsplit.operators.unet import UNet
 from opsplit.operators.wrappers import (
+    Along,
     BandLimited,
     Conserving,
     Homogeneous,
     Mirrored,
     Negated,
     NonAmplifying,
+    OnChannel,
     PotentialInputs,
     ShiftedStages,
     Standardised,
@@ -40,6 +42,7 @@ __all__ = [
     "FAMILIES",
     "LINEAR_PARTS",
     "NONLINEARITIES",
+    "Along",
     "BandLimited",
     "Conserving",
     "Derivatives",
@@ -54,6 +57,7 @@ __all__ = [
     "Negated",
     "NonAmplifying",
     "Nonlinearity",
+    "OnChannel",
     "OperatorFamily",
     "Polynomial",
     "PotentialInputs",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opsplit.physics.base import Physics as Physics
     from opsplit.physics.combined import Combined as Combined
     from opsplit.physics.gray_scott import GrayScott as GrayScott
+    from opsplit.physics.line import Line as Line
     from opsplit.physics.navier_stokes import NavierStokes as NavierStokes
 
 _OURS = {
@@ -23,6 +24,7 @@ _OURS = {
     "combined": "opsplit.physics.combined:Combined",
     "gray-scott": "opsplit.physics.gray_scott:GrayScott",
     "navier-stokes": "opsplit.physics.navier_stokes:NavierStokes",
+    "line": "opsplit.physics.line:Line",
 }
 PHYSICS: Registry[type[Physics]] = Registry("physics", "opsplit.physics", _OURS)
 

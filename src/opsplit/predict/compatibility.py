@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from opsplit.dictionary import OperatorDictionary
+from opsplit.dictionary import OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
+from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
-from opsplit.search import Composition
+from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -27,10 +28,13 @@ class Code(StrEnum):
     """What an issue is about."""
 
     NDIM = "ndim"
+    LIFTED = "lifted"
     CHANNEL_COUNT = "channel-count"
     CHANNEL_NAMES = "channel-names"
     CHANNEL_ORDER = "channel-order"
     BOUNDARY = "boundary"
+    WALLS = "walls"
+    SYMMETRY = "symmetry"
     DT_UNKNOWN = "dt-unknown"
     EXTENT_GUESSED = "extent-guessed"
     SPACING = "spacing"
@@ -40,6 +44,8 @@ class Code(StrEnum):
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
     WEAK_OPERATORS = "weak-operators"
+    ALIKE = "alike"
+    SIGN = "sign"
 
 
 class Severity(StrEnum):
@@ -51,6 +57,7 @@ class Severity(StrEnum):
 
 UNLIKE = frozenset(
     {
+        Code.WALLS,
         Code.EXTENT_GUESSED,
         Code.SPACING,
         Code.EXTENT,
@@ -58,6 +65,7 @@ UNLIKE = frozenset(
         Code.AMPLITUDE,
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
+        Code.ALIKE,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -89,7 +97,11 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
     Only the configuration of the model is needed, not its weights.
     """
     recording = data if isinstance(data, Recording) else read(data)
-    issues = [*_refusals(config, recording)]
+    ndim, issues = recording.grid.ndim, []
+    if ndim > config.ndim and (family := lifted_family(config.operator, ndim)) is not None:
+        issues = [lifted_issue(config, ndim)]
+        config = lifted_config(config, ndim, family)
+    issues += _refusals(config, recording)
     if not any(issue.blocks for issue in issues):
         issues += _notes(config, recording)
     return issues
@@ -220,6 +232,19 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
     return issues
 
 
+def alike_mechanisms(found: SearchResult) -> list[Issue]:
+    """Mechanisms that these frames cannot tell apart."""
+    return [
+        Issue(
+            Code.ALIKE,
+            Severity.NOTE,
+            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
+            "tell which of them is at work, and the coefficients are one choice among several.",
+        )
+        for one, other in found.alike
+    ]
+
+
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
     """The note on operators that training itself calls weak."""
     structure = metrics.get("structure")
@@ -231,6 +256,32 @@ def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
         "5 % of the change of a step. Do not trust the coefficients."
     )
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
+
+
+def lifted_issue(config: ModelConfig, ndim: int) -> Issue:
+    """The note on operators that act on fields with more axes than they were trained on."""
+    how = (
+        "along every axis where they have a direction" if config.ndim == 1
+        else "as they are, since they have no direction"
+    )  # fmt: skip
+    words = (
+        f"The operators were trained on {config.ndim}-D fields and act on these {ndim}-D ones "
+        f"{how}; nothing is calibrated there."
+    )
+    return Issue(Code.LIFTED, Severity.NOTE, words)
+
+
+def symmetry_issue(known: OperatorDictionary, kept: OperatorDictionary) -> list[Issue]:
+    """The note on operators that walls do not allow."""
+    still = {name for name, v in kept.coefficients.items() if v.any()}
+    gone = [name for name, v in known.coefficients.items() if v.any() and name not in still]
+    if not gone:
+        return []
+    words = (
+        f"The operators of {', '.join(gone)} do not keep the symmetry of the walls and are left "
+        "out: they would push the field through a wall."
+    )
+    return [Issue(Code.SYMMETRY, Severity.NOTE, words)]
 
 
 def resampled(given: Grid, used: Grid) -> Issue:

@@ -19,16 +19,15 @@ import numpy as np
 import torch
 
 from opsplit.errors import OpsplitError, no_warnings
-from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
 from opsplit.io.read import READERS, SUFFIXES
 from opsplit.io.recording import Recording
 from opsplit.io.write import write_forecast
 from opsplit.metrics import nrmse
-from opsplit.model import load_model
+from opsplit.model import AUTO, Model, load_model
 from opsplit.parallel import HERE, Outcome, Where, run_items
 from opsplit.predict.compatibility import compatibility, refuse
-from opsplit.predict.door import observe
+from opsplit.predict.door import observe, open_as
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.predict.many import fit_parts
 
@@ -87,25 +86,37 @@ class Ensemble:
             done: names of rows that are there already.
             where: the workers.
         """
-        model = load_model(self.splitter.model, self.splitter.family)
-        splitter = OperatorSplitter(**self.splitter.get_params()).set_params(model=model)
-        shared = replace(self, splitter=splitter)
+        shared = self._loaded()
         unread: list[Row] = []
-        items = self._items(files, model.config, done, unread)
+        items = shared._items(files, done, unread)
         for outcome in run_items(fit_item, items, shared, where, Item.split):
             yield from ([unread.pop(0)] for _ in range(len(unread)))
             yield rows_of(outcome)
         yield from ([row] for row in unread)
 
+    def _loaded(self) -> Ensemble:
+        """The same with its model in memory, unless each trajectory gets the best for itself."""
+        like = self.splitter
+        if like.model == AUTO:
+            return self
+        model = load_model(like.model, like.family)
+        return replace(self, splitter=OperatorSplitter(**{**like.get_params(), "model": model}))
+
+    @property
+    def model(self) -> Model | None:
+        """The model that is in memory."""
+        held = self.splitter.model
+        return held if isinstance(held, Model) else None
+
     def _items(
-        self, files: Iterable[Path], config: ModelConfig, done: Collection[str], unread: list[Row]
+        self, files: Iterable[Path], done: Collection[str], unread: list[Row]
     ) -> Iterator[Item]:
         """Work items; files are opened one after the other, while others are worked on."""
         for file in files:
             if str(file) in done:
                 continue
             try:
-                recording = self.recording(str(file), config)
+                recording = self.recording(str(file))
             except OpsplitError as reason:
                 unread.append(failed(str(file), None, str(reason)))
                 continue
@@ -114,8 +125,11 @@ class Ensemble:
             for begin in range(0, len(left), most):
                 yield Item(str(file), tuple(left[begin : begin + most]))
 
-    def recording(self, file: str, config: ModelConfig) -> Recording:
+    def recording(self, file: str) -> Recording:
         """A file as the model reads it; data that cannot fit are refused."""
+        if self.model is None:
+            return open_as(file, self.flags)
+        config = self.model.config
         recording = observe(file, config, self.flags)
         refuse(compatibility(config, recording), recording.source)
         return recording
@@ -123,13 +137,12 @@ class Ensemble:
 
 def fit_item(ensemble: Ensemble, item: Item) -> list[Row]:
     """Fit and forecast the trajectories of a work item."""
-    model = load_model(ensemble.splitter.model)
     began = time.perf_counter()
-    recording = ensemble.recording(item.file, model.config)
+    recording = ensemble.recording(item.file)
     first, after = window_of(recording, ensemble.start, ensemble.window)
     parts = [recording.part([number], slice(first, after)) for number in item.numbers]
     with no_warnings():
-        fits = fit_parts(parts, model, ensemble.splitter)
+        fits = fit_parts(parts, ensemble.model, ensemble.splitter)
     each = (time.perf_counter() - began) / len(fits)
     rows = []
     for number, fit in zip(item.numbers, fits, strict=True):

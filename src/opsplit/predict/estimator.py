@@ -19,25 +19,28 @@ from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
-from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.model import AUTO, Model, load_model
+from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
+    alike_mechanisms,
     beyond_dictionary,
     compatibility,
-    refuse,
     resampled,
+    symmetry_issue,
     unlike_training,
     weak_operators,
 )
 from opsplit.predict.door import observe
-from opsplit.predict.explain import Explainer, Explanation, Plan
+from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import Forecast, rollouts
+from opsplit.predict.started import Started, start
 from opsplit.predict.state import last_states
 from opsplit.predict.units import Freedom
-from opsplit.predict.window import channel_order, observed_frames
+from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
@@ -50,7 +53,8 @@ class OperatorSplitter:
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model.
+        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
+            model that takes the data and keeps the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -67,12 +71,13 @@ class OperatorSplitter:
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
     calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
-    trained on, as codes and sentences) and `notes_` (the sentences alone).
+    trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
+    `ranking_` (the models that were tried, best first).
     """
 
     def __init__(
         self,
-        model: str | Path | Model = DEFAULT_MODEL,
+        model: str | Path | Model = AUTO,
         search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",
@@ -85,6 +90,8 @@ class OperatorSplitter:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
+
+    ranking_: tuple[Ranked, ...]
 
     PARAMETERS = (
         "model",
@@ -131,6 +138,7 @@ class OperatorSplitter:
         *,
         times: Sequence[float] | np.ndarray | Tensor | None = None,
         trajectory: int | None = None,
+        boundary: str | Sequence[str] | None = None,
     ) -> OperatorSplitter:
         """Find the one composition that explains the frames `u`.
 
@@ -146,41 +154,41 @@ class OperatorSplitter:
             times: instead of `dt`, the time of every frame; frames that are missing between two
                 are not made up, the pair is left out.
             trajectory: fit only this one of several.
+            boundary: ends of the axes of an array, such as `"dirichlet"`; as in `opsplit.read`
+                (default: found from the frames).
         """
+        if self.model == AUTO:
+            given: dict[str, Any] = {
+                "times": times, "trajectory": trajectory, "boundary": boundary
+            }  # fmt: skip
+            return fit_best(
+                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
+                own=dictionary is not None,
+            )  # fmt: skip
         model = load_model(self.model, self.family)
-        recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
+        flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
+        recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        explainer = self.explainer(recording, model, dictionary, report)
+        started = self.start(recording, model, dictionary, report)
         # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        self.keep(explainer.best(), explainer, recording, u, dictionary is None)
+        self.keep(started.explainer.best(), started, u, dictionary is None)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=2)
         return self
 
-    def explainer(
+    def start(
         self,
         recording: Recording,
         model: Model,
         dictionary: OperatorDictionary | None = None,
         report: Report | None = None,
-    ) -> Explainer:
-        """What finds the composition for a recording as the model reads it."""
-        if self.window is not None and self.window < 2:
-            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
-        search = get_search(self.search)
-        refuse(compatibility(model.config, recording))
-        used = model.dictionary if dictionary is None else dictionary
-        observed = observed_frames(recording, self.window)
-        return Explainer(observed, model, used, self._plan(search), report)
+    ) -> Started:
+        """Everything that is known before the search, for a recording as the model reads it."""
+        return start(self._plan(get_search(self.search)), recording, model, dictionary, report)
 
     def keep(
-        self,
-        found: Explanation,
-        explainer: Explainer,
-        recording: Recording,
-        given: Any,
-        calibrated: bool = True,
+        self, found: Explanation, started: Started, given: Any, calibrated: bool = True
     ) -> None:
         """Take over an explanation: everything that a fit leaves behind.
 
@@ -188,10 +196,12 @@ class OperatorSplitter:
             given: the data as the caller gave them, whose kind a forecast has.
             calibrated: whether the operators are those of the model's calibration.
         """
-        model, observed = explainer.model, explainer.observed
+        adapted, observed, explainer = started.adapted, started.observed, started.explainer
+        model, recording, walls = adapted.model, adapted.recording, adapted.walls
         window, objective, result = found.window, found.objective, found.result
-        issues = self._issues(recording, model, found, explainer.freedom)
-        self.refinement_ = objective.refinement
+        issues = [*adapted.issues, *symmetry_issue(explainer.used, found.dictionary)]
+        issues += self._issues(adapted.periodic, model, found, explainer.freedom)
+        self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
         self.coefficients_ = dict(result.identified)
@@ -201,7 +211,7 @@ class OperatorSplitter:
         self.units_ = window.units
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found = like(given, observed), found
+        self._like, self._found, self._walls = like(given, observed), found, walls
         self._back = _inverse(channel_order(observed.channels, model.config.channels))
         self._judge(found, issues, model.calibration if calibrated else None)
         self._last = last_states(found, self.scheme)
@@ -223,7 +233,7 @@ class OperatorSplitter:
             issues.append(resampled(given, window.grid))
         dt = found.objective.dt
         issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics)
+        issues += weak_operators(model.metrics) + alike_mechanisms(found.result)
         return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
@@ -314,7 +324,8 @@ class OperatorSplitter:
             members = torch.stack([f.frames for f in made])
             spread = forecast_deviation(first.frames, members, missed, observed)
             spread = spread[:, self._back].double() * units.amplitude
-        frames = units.outside(resample(first.frames, self.observed_.grid.shape))[:, self._back]
+        longer = self._walls.shape(self.observed_.grid.shape)
+        frames = self._walls.fold(units.outside(resample(first.frames, longer)))[:, self._back]
         # Never less than single precision, never more than the data have.
         kind = torch.promote_types(self.observed_.data.dtype, torch.float32)
         return replace(

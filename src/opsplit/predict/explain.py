@@ -17,6 +17,7 @@ from opsplit.predict.questions import Asking, Judged, Problem, answered
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict
+from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, SearchResult, Strategy
@@ -86,6 +87,7 @@ class Explainer:
         used: the operators.
         plan: how to search.
         report: called with the share done and a few words.
+        walls: symmetries that the operators must keep.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class Explainer:
         used: OperatorDictionary,
         plan: Plan,
         report: Report | None = None,
+        walls: Walls | None = None,
     ) -> None:
+        self.walls = walls
         self.observed, self.model, self.used = observed, model, used
         self.plan, self.report = plan, report
         self.frames, self.moments = recent_frames(
@@ -143,6 +147,8 @@ class Explainer:
             self.frames, self.moments, self.observed.grid, units, plan.clean, self._place
         )
         used = self.used
+        if self.walls is not None:
+            used = self.walls.keeping(used, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
             used = oriented(used, window.grid, window.frames[0][-1])
         named = units.named(used)
@@ -164,13 +170,13 @@ class Explainer:
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""
-        disco = self.model.disco
+        config = self.model.config
         families = (part.family for part in self.used.parts)
-        bound = next((f for f in families if f.grid_bound), disco.family)
+        bound = next((f for f in families if f.grid_bound), config.operator)
         if bound.grid_bound:
-            grid = working_grid(bound, disco.grid, given)
+            grid = working_grid(bound, config.grid, given)
         else:
-            grid = resolved_grid(given, disco.grid, frames)
+            grid = resolved_grid(given, config.grid, frames)
         self.model.check(grid, self.observed.data.shape[2])
         return grid
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
-from opsplit.model import Model, load_model
-from opsplit.predict.door import observe
+from opsplit.model import AUTO, Model, load_model
+from opsplit.predict.door import observe, open_as
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.explain import Explainer
+from opsplit.predict.started import Started
 from opsplit.predict.together import answered_together
 from opsplit.search import get_search
 
@@ -31,9 +31,9 @@ def fit_many(
 ) -> Fits:
     """Fit every trajectory by itself; the result of each is that of `OperatorSplitter.fit`.
 
-    Windows on the same grid share the calls of operators and of algebra, which makes many small
-    fits several times as fast. A trajectory that cannot be fitted does not stop the others: its
-    entry is the error that says why.
+    With a named model, windows on the same grid share the calls of operators and of algebra,
+    which makes many small fits several times as fast. A trajectory that cannot be fitted does not
+    stop the others: its entry is the error that says why.
 
     Arguments:
         u: everything that `OperatorSplitter.fit` takes; dynamics may differ.
@@ -45,8 +45,9 @@ def fit_many(
     if batch < 1:
         raise OpsplitError(f"batch counts trajectories and must be at least 1, got {batch}.")
     like = splitter or OperatorSplitter()
-    model = load_model(like.model, like.family)
-    recording = observe(u, model.config, Flags(dt=dt, extent=extent))
+    flags = Flags(dt=dt, extent=extent)
+    model = None if like.model == AUTO else load_model(like.model, like.family)
+    recording = open_as(u, flags) if model is None else observe(u, model.config, flags)
     found: Fits = []
     for begin in range(0, len(recording), batch):
         numbers = range(begin, min(begin + batch, len(recording)))
@@ -55,38 +56,49 @@ def fit_many(
 
 
 def fit_parts(
-    parts: Sequence[Recording], model: Model, like: OperatorSplitter, given: Any = None
+    parts: Sequence[Recording],
+    model: Model | None,
+    like: OperatorSplitter,
+    given: Any = None,
 ) -> Fits:
     """A fit for every recording, which the model has read already.
 
     Arguments:
+        model: None: the best for each by itself.
         like: the settings.
         given: the data as the caller gave them (not given: each recording itself).
     """
-    started = list(_started(parts, model, like))
-    explainers = [one for one in started if isinstance(one, Explainer)]
-    ways = [one.asking() for one in explainers]
-    ends = iter(zip(explainers, answered_together(ways, get_search(like.search)), strict=True))
+    if model is None:
+        return [_alone(part, like) for part in parts]
+    started = [_started(part, model, like) for part in parts]
+    begun = [one for one in started if isinstance(one, Started)]
+    ways = [one.explainer.asking() for one in begun]
+    ends = iter(answered_together(ways, get_search(like.search)))
     fits: Fits = []
     for part, one in zip(parts, started, strict=True):
         if isinstance(one, OpsplitError):
             fits.append(one)
             continue
-        explainer, found = next(ends)
+        found = next(ends)
         if isinstance(found, OpsplitError):
             fits.append(found)
             continue
         made = copy(like)
-        made.keep(found, explainer, part, part if given is None else given)
+        made.keep(found, one, part if given is None else given)
         fits.append(made)
     return fits
 
 
-def _started(
-    parts: Sequence[Recording], model: Model, like: OperatorSplitter
-) -> Iterator[Explainer | OpsplitError]:
-    for part in parts:
-        try:
-            yield like.explainer(part, model)
-        except OpsplitError as reason:
-            yield reason
+def _started(part: Recording, model: Model, like: OperatorSplitter) -> Started | OpsplitError:
+    try:
+        return like.start(part, model)
+    except OpsplitError as reason:
+        return reason
+
+
+def _alone(part: Recording, like: OperatorSplitter) -> OperatorSplitter | OpsplitError:
+    try:
+        with no_warnings():
+            return copy(like).fit(part)
+    except OpsplitError as reason:
+        return reason

@@ -115,6 +115,23 @@ class Spectral(OperatorFamily):
         pieces = [t.flatten(1) for t in (*weights.values(), *own.values())]
         return replace(self, nonlinearity=nonlinearity), torch.cat(pieces, 1)
 
+    def directed(self, parameters: Tensor) -> Tensor:
+        weights = unpack(parameters, self.shapes())
+        found = self.linear.directed(weights, self.ndim, self.wavenumber_unit)
+        if self.nonlinearity is not None:
+            found = found | self.nonlinearity.directed(weights, self.ndim)
+        return found
+
+    def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
+        weights = unpack(parameters, self.shapes())
+        linear, kept = self.linear.isotropic(weights, self.ndim, ndim)
+        nonlinearity = None
+        if self.nonlinearity is not None:
+            nonlinearity, more = self.nonlinearity.isotropic(weights, self.ndim, ndim)
+            kept |= more
+        made = replace(self, ndim=ndim, linear=linear, nonlinearity=nonlinearity)
+        return made, torch.cat([kept[name].flatten(1) for name in made.shapes()], 1)
+
     def fitted(self, examples: Examples) -> Self:
         grid, nonlinearity = examples.grid, self.nonlinearity
         if nonlinearity is not None:

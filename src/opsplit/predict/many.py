@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
@@ -47,16 +50,40 @@ def fit_many(
     like = splitter or OperatorSplitter()
     flags = Flags(dt=dt, extent=extent)
     model = None if like.model == AUTO else load_model(like.model, like.family)
-    recording = open_as(u, flags) if model is None else observe(u, model.config, flags)
+    parts = list(_trajectories(u, model, flags))
     found: Fits = []
-    for begin in range(0, len(recording), batch):
-        numbers = range(begin, min(begin + batch, len(recording)))
-        found += fit_parts([recording.part([i]) for i in numbers], model, like, u)
+    for begin in range(0, len(parts), batch):
+        found += fit_parts(parts[begin : begin + batch], model, like, _kind(u))
     return found
 
 
+Part = Recording | OpsplitError
+
+
+def _trajectories(u: Any, model: Model | None, flags: Flags) -> Iterator[Part]:
+    """Every trajectory by itself, still unread; of arrays that cannot be read, the reason."""
+    arrays = isinstance(u, np.ndarray | Tensor) or (
+        isinstance(u, list | tuple) and all(isinstance(one, np.ndarray | Tensor) for one in u)
+    )
+    if model is not None and arrays and u[0].ndim == model.config.ndim + 2:
+        for one in u:
+            try:
+                yield observe(one, model.config, flags)
+            except OpsplitError as reason:
+                yield reason
+        return
+    recording = open_as(u, flags) if model is None else observe(u, model.config, flags)
+    for number in range(len(recording)):
+        yield recording.part([number])
+
+
+def _kind(u: Any) -> Any:
+    """Data of the kind that forecasts have."""
+    return u[0] if isinstance(u, list | tuple) and len(u) else u
+
+
 def fit_parts(
-    parts: Sequence[Recording],
+    parts: Sequence[Part],
     model: Model | None,
     like: OperatorSplitter,
     given: Any = None,
@@ -89,14 +116,18 @@ def fit_parts(
     return fits
 
 
-def _started(part: Recording, model: Model, like: OperatorSplitter) -> Started | OpsplitError:
+def _started(part: Part, model: Model, like: OperatorSplitter) -> Started | OpsplitError:
+    if isinstance(part, OpsplitError):
+        return part
     try:
         return like.start(part, model)
     except OpsplitError as reason:
         return reason
 
 
-def _alone(part: Recording, like: OperatorSplitter) -> OperatorSplitter | OpsplitError:
+def _alone(part: Part, like: OperatorSplitter) -> OperatorSplitter | OpsplitError:
+    if isinstance(part, OpsplitError):
+        return part
     try:
         with no_warnings():
             return copy(like).fit(part)

@@ -18,7 +18,14 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.read import read
 from opsplit.parallel import Outcome
-from opsplit.predict.ensemble import Item, data_files, items_together, rows_of, window_of
+from opsplit.predict.ensemble import (
+    Item,
+    data_files,
+    forecast_name,
+    items_together,
+    rows_of,
+    window_of,
+)
 from opsplit.report.table import write_table
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]
@@ -107,6 +114,24 @@ def test_each_row_is_the_answer_to_its_trajectory_alone(
         for name, value in alone["coefficients"].items():
             assert row[name] == pytest.approx(value, rel=1e-5, abs=1e-7)
         assert row["status"] == alone["status"] and row["nrmse"] == alone["nrmse"]
+
+
+def test_forecasts_in_one_store(run: Run, folder: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    assert run("predict runs/r0.npz --every --forecasts zarr --out store") == 0
+    assert run("predict runs/r0.npz --every --out single") == 0
+    store = zarr.open_group(folder.parent / "store" / "forecasts.zarr", mode="r")
+    files = {row["item"]: row["forecast"] for row in rows(folder.parent / "single")}
+    for row in rows(folder.parent / "store"):
+        held = read(folder.parent / "single" / "forecasts" / files[row["item"]]).frames()
+        assert np.array_equal(
+            store[row["forecast"]]["u"][row["trajectory"]], held.astype(np.float32)
+        )
+
+
+def test_files_of_one_name_do_not_share_a_forecast() -> None:
+    assert forecast_name("x/a/run.npz", 0) != forecast_name("y/a/run.npz", 0)
+    assert forecast_name("run.npz", 0) != forecast_name("run.h5", 0)
 
 
 def test_files_are_named_by_folders_and_patterns(folder: Path) -> None:

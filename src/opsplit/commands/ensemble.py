@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from opsplit.predict.ensemble import Row
 
 JOURNAL = "rows.jsonl"
-FORECASTS = "forecasts"
+FORECASTS = {"files": "forecasts", "zarr": "forecasts.zarr"}
 
 
-def run_ensemble(command: Fit, steps: int) -> None:
+def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
     """Fit every trajectory of all files; rows are kept as they come.
 
     Arguments:
         steps: frames to forecast (0: none).
+        kind: `"files"` or `"zarr"`, for the forecasts.
     """
     from opsplit._journal import Journal
     from opsplit.io.assemble import Flags
@@ -38,7 +39,7 @@ def run_ensemble(command: Fit, steps: int) -> None:
         raise OpsplitError("Many trajectories need a folder for their table: add --out DIR.")
     files = data_files(command.files)
     out, began = command.out, time.monotonic()
-    forecasts = out / FORECASTS if steps else None
+    forecasts = out / FORECASTS[kind] if steps else None
     ensemble = Ensemble(
         command.splitter(), Flags(**command.said()), command.start, steps, forecasts
     )

@@ -273,6 +273,8 @@ class Predict(Fit):
 
     steps: int = 34
     """Frames to predict."""
+    forecasts: Literal["files", "zarr"] = "files"
+    """Of many trajectories: a file each in the format that came in, or one Zarr store."""
     report: Path | None = None
     """Write a page about it all, such as forecast.html."""
     out: Path | None = Path("forecast")
@@ -289,7 +291,7 @@ class Predict(Fit):
 
     def run(self) -> None:
         if self.many:
-            return run_ensemble(self, self.steps)
+            return run_ensemble(self, self.steps, self.forecasts)
         # A page that was taken away is made again.
         command = replace(self, force=True) if self.report and not self.report.exists() else self
         return command.answer(self.work, self.words)

@@ -8,6 +8,7 @@ results.
 from __future__ import annotations
 
 import glob
+import hashlib
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -20,6 +21,7 @@ import torch
 
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
+from opsplit.io.forecast_store import prepare_store, store_forecast
 from opsplit.io.read import READERS, SUFFIXES
 from opsplit.io.recording import Recording
 from opsplit.io.write import write_forecast
@@ -62,8 +64,9 @@ class Ensemble:
         flags: what the files do not say about their data.
         start: first frame of the window (default: see `window_of`).
         steps: frames to forecast; 0: none.
-        out: folder for the forecasts, one file per trajectory in the format that came in (None:
-            forecasts are compared with the frames that follow, and not kept).
+        out: folder for the forecasts, one file per trajectory in the format that came in, or one
+            Zarr store if it ends in `.zarr` (None: forecasts are compared with the frames that
+            follow, and not kept).
     """
 
     splitter: OperatorSplitter
@@ -71,6 +74,11 @@ class Ensemble:
     start: int | None = None
     steps: int = 34
     out: Path | None = None
+
+    @property
+    def store(self) -> Path | None:
+        """The Zarr store of the forecasts, if they go into one."""
+        return self.out if self.out is not None and self.out.suffix == ".zarr" else None
 
     @property
     def window(self) -> int:
@@ -120,6 +128,8 @@ class Ensemble:
             except OpsplitError as reason:
                 unread.append(failed(str(file), None, str(reason)))
                 continue
+            if self.store is not None and self.steps:
+                prepare_store(self.store, store_name(str(file)), recording, self.steps)
             most = items_together(recording, self.window + self.steps)
             left = [i for i in range(len(recording)) if name_of(str(file), i) not in done]
             for begin in range(0, len(left), most):
@@ -176,7 +186,10 @@ def _row(
             made = forecast.frames.float().cpu()
             error = float(nrmse(made[: len(known)][there][None], known[there][None]))
             verdict = verdict.on_future(made, known, fit.observed_.data[0, -1].float().cpu())
-        if ensemble.out is not None:
+        if ensemble.store is not None:
+            kept = store_name(file)
+            store_forecast(ensemble.store, kept, number, forecast.frames.cpu().numpy())
+        elif ensemble.out is not None:
             begin = recording.times[after - 1]
             kept = write_forecast(
                 one, forecast.frames.cpu().numpy(), begin + forecast.times.numpy(), ensemble.out,
@@ -221,11 +234,15 @@ def name_of(file: str, number: int) -> str:
     return f"{file}#{number}"
 
 
+def store_name(file: str) -> str:
+    """The name of a file's forecasts in a store; that of a single one begins with it."""
+    # Files of one name in two folders must not share a forecast.
+    return f"{Path(file).stem}-{hashlib.sha256(file.encode()).hexdigest()[:8]}"
+
+
 def forecast_name(file: str, number: int) -> str:
     """The name of a forecast's file, without its ending."""
-    place = Path(file)
-    parent = place.parent.name
-    return f"{parent + '-' if parent else ''}{place.stem}-{number:06d}"
+    return f"{store_name(file)}-{number:06d}"
 
 
 def items_together(recording: Recording, frames: int) -> int:

@@ -21,7 +21,9 @@ class Scenario:
     """One equation with its box, its frames and its true coefficients.
 
     The coefficients are those of the road dictionary: `r u`, `-c u_x`, `D lap u`, `-delta u_xxx`,
-    `-kappa lap^2 u` (with an axis: `-kappa_x u_xxxx`), `-a u u_x`, `s u^2`, `q u^3`, `h |grad u|^2`.
+    `-kappa lap^2 u` (with an axis: `-kappa_x u_xxxx`), `-a u u_x`, `s u^2`, `q u^3`,
+    `h |grad u|^2`. exponax keeps the mean of fields with a squared slope, and its biharmonic
+    operator has no mixed derivatives.
     """
 
     name: str

@@ -55,11 +55,11 @@ class Model:
     def config(self) -> ModelConfig:
         return self.lifted or self.disco.config
 
-    def lift(self, ndim: int) -> Model:
+    def lift(self, ndim: int, apart: bool = False) -> Model:
         """The model with its dictionary on fields with more axes; it is not calibrated there."""
         if ndim == self.config.ndim:
             return self
-        dictionary = self.dictionary.lift(ndim)
+        dictionary = self.dictionary.lift(ndim, apart)
         config = lifted_config(self.config, ndim, dictionary.parts[0].family)
         return Model(self.disco, dictionary, self.metrics, None, config)
 

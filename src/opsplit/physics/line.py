@@ -1,6 +1,7 @@
 """Mechanisms that scalar equations are made of, on a periodic line, one at a time or together.
 
-u_t = r u - c u_x + D u_xx - delta u_xxx - kappa u_xxxx - a u u_x - b u^2 u_x + s u^2 + q u^3 + h u_x^2
+u_t = r u - c u_x + D u_xx - delta u_xxx - kappa u_xxxx
+      - a u u_x - b u^2 u_x + s u^2 + q u^3 + h u_x^2
 
 Every coefficient but `kappa` may have either sign.
 """

@@ -13,6 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from torch import Tensor
+
+from opsplit.dictionary import keeping_mean
 from opsplit.errors import OpsplitError, OpsplitWarning, no_warnings
 from opsplit.model import DEFAULT_MODEL, Model, bundled, load_config, load_model, locate
 from opsplit.predict.verdict import Level
@@ -27,6 +31,12 @@ PRICE = 0.1
 """One more part must divide the unexplained share by ten to this power."""
 EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
+ENOUGH = 0.02
+"""Where a model leaves less than this, no variant of it is tried."""
+SMALL = 64
+"""Dictionaries of at most so many operators are tried in variants."""
+STEADY = 2e-3
+"""A mean that moves by less than this share of the deviations is kept."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def fit_best(
         return _take(splitter, _fitted(splitter, DEFAULT_MODEL, fit, report), ())
     began = time.perf_counter()
     ranking: list[Ranked] = []
-    fits: dict[tuple[str, str], OperatorSplitter] = {}
+    fits: list[tuple[Ranked, OperatorSplitter]] = []
     most = getattr(splitter.search, "max_seconds", None) or SECONDS
     names = list(candidates(splitter.family))
     for number, (name, family) in enumerate(names):
@@ -111,19 +121,17 @@ def fit_best(
             if report is not None:
                 report((before + share) / len(names), f"{title}: {words}")
 
-        start = time.perf_counter()
         try:
-            made = _fitted(splitter, load_model(name, family), fit, part)
+            for made in _attempts(splitter, load_model(name, family), fit, part):
+                ranking.append(_ranked(Ranked(name, family), made))
+                fits.append((ranking[-1], made))
         except OpsplitError as reason:
             ranking.append(Ranked(name, family, words=f"does not fit: {reason}"))
-            continue
-        ranking.append(_ranked(Ranked(name, family), made, time.perf_counter() - start))
-        fits[name, family] = made
     ordered = sorted(ranking, key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
     if not fits:
         raise OpsplitError(_refusal(ranking))
-    best = ordered[0]
-    return _take(splitter, fits[best.model, best.family], tuple(ordered))
+    best = next(made for one, made in fits if one is ordered[0])
+    return _take(splitter, best, tuple(ordered))
 
 
 def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
@@ -154,24 +162,57 @@ def _usual(name: str) -> str:
     return locate(name).name
 
 
+def _attempts(
+    splitter: OperatorSplitter, model: Model,
+    fit: Callable[[OperatorSplitter, Report | None], Any], report: Report,
+) -> Iterator[OperatorSplitter]:  # fmt: skip
+    """The fit of a model, and that of a variant where a small one leaves much unexplained.
+
+    On more axes than the model knows, its terms also act axis by axis. Where the data keep their
+    mean, so do the operators.
+    """
+    made = _fitted(splitter, model, fit, report)
+    yield made
+    ndim = made.observed_.grid.ndim
+    if len(model.dictionary) > SMALL or made.verdict_.unexplained <= ENOUGH:
+        return
+    variant = model.lift(ndim, apart=ndim > model.config.ndim == 1)
+    if _keeps_mean(made.observed_.data):
+        window = made._found.window
+        dictionary = keeping_mean(variant.dictionary, window.grid, window.frames[0][-1])
+        variant = replace(variant, dictionary=dictionary, calibration=None)
+    if len(variant.dictionary) != len(model.dictionary) or variant.calibration is None:
+        yield _fitted(splitter, variant, fit, report)
+
+
+def _keeps_mean(data: Tensor) -> bool:
+    """Whether the mean of every channel hardly moves, against the deviations."""
+    u = data.double().cpu().numpy()
+    held = u.mean(tuple(range(3, u.ndim)))
+    moved = np.nanmax(held, 1) - np.nanmin(held, 1)
+    return bool((moved <= STEADY * np.nanstd(u)).all())
+
+
 def _fitted(
     splitter: OperatorSplitter, model: str | Model,
     fit: Callable[[OperatorSplitter, Report | None], Any], report: Report | None,
 ) -> OperatorSplitter:  # fmt: skip
     copy = type(splitter)(**splitter.get_params())
     copy.set_params(model=model, family=None)
+    began = time.perf_counter()
     with no_warnings():
         fit(copy, report)
+    copy.seconds_ = time.perf_counter() - began
     return copy
 
 
-def _ranked(one: Ranked, made: OperatorSplitter, seconds: float) -> Ranked:
+def _ranked(one: Ranked, made: OperatorSplitter) -> Ranked:
     verdict, parts = made.verdict_, len(made.composition_)
     finite = math.isfinite(verdict.unexplained)
     left = verdict.unexplained if finite else 1e30
     return replace(
         one, level=verdict.level.value, unexplained=left, parts=parts, score=score(left, parts),
-        seconds=seconds, words=made.equation_,
+        seconds=made.seconds_, words=made.equation_,
     )  # fmt: skip
 
 

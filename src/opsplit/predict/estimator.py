@@ -92,6 +92,7 @@ class OperatorSplitter:
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     ranking_: tuple[Ranked, ...]
+    seconds_: float
 
     PARAMETERS = (
         "model",

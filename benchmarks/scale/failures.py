@@ -67,6 +67,9 @@ def scheduler_killed(place: Path, data: Path, cluster, serial: list, arrays: dic
     code, said = finish(running)
     kept = len(rows(out))
     cluster.start_scheduler()
+    # Workers end with their scheduler.
+    cluster.end_workers()
+    cluster.start_workers()
     cluster.wait()
     again, words = finish(start(data, out, "--cluster", cluster.address))
     assert again == 0, words

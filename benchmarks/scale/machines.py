@@ -46,6 +46,13 @@ class Machines:
         self.processes["scheduler"].kill()
         self.processes["scheduler"].wait()
 
+    def end_workers(self) -> None:
+        """End the workers and their guards, if they have not ended themselves."""
+        workers = self.processes["worker"]
+        if workers.poll() is None:
+            os.killpg(workers.pid, signal.SIGKILL)
+            workers.wait()
+
     def worker_pids(self) -> list[int]:
         """Processes of the workers, as the scheduler knows them."""
         from distributed import Client

@@ -35,8 +35,8 @@ def section(held: dict) -> list[str]:
         "## 15 TB on 1,000 cores, computed", "",
         f"Trajectories of {FRAMES} frames with {POINTS} points in single precision: "
         f"{size / 1e3:.0f} kB each, {count:.2g} of them, {items:.2g} work items of {ITEM}. "
-        "Nothing below was run at this size; every line is a product of figures measured above and of the assumed "
-        f"{DISK / 1e9:g} GB/s of a shared disk.", "",
+        "Nothing below was run at this size; every line is a product of figures measured above "
+        f"and of the assumed {DISK / 1e9:g} GB/s of a shared disk.", "",
         "| part | figure | hours |", "|---|---|---|",
         f"| fits and forecasts on the cores | {1e3 * fit:.0f} ms of CPU per trajectory | "
         f"{hours['fits and forecasts on the cores']:.1f} |",

@@ -24,7 +24,7 @@ from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
-    alike_mechanisms,
+    about_result,
     beyond_dictionary,
     compatibility,
     resampled,
@@ -171,22 +171,12 @@ class OperatorSplitter:
         recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        started = self.start(recording, model, dictionary, report)
+        started = start(self.plan(), recording, model, dictionary, report)
         # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
         self.keep(started.explainer.best(), started, u, dictionary is None)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=2)
         return self
-
-    def start(
-        self,
-        recording: Recording,
-        model: Model,
-        dictionary: OperatorDictionary | None = None,
-        report: Report | None = None,
-    ) -> Started:
-        """Everything that is known before the search, for a recording as the model reads it."""
-        return start(self._plan(get_search(self.search)), recording, model, dictionary, report)
 
     def keep(
         self, found: Explanation, started: Started, given: Any, calibrated: bool = True
@@ -217,7 +207,9 @@ class OperatorSplitter:
         self._judge(found, issues, model.calibration if calibrated else None)
         self._last = last_states(found, self.scheme)
 
-    def _plan(self, search: Strategy) -> Plan:
+    def plan(self) -> Plan:
+        """How to search, by the constructor's arguments."""
+        search = get_search(self.search)
         clean = search.name == "pursuit" if self.denoise is None else self.denoise
         return Plan(
             search, self.scheme, self.refinement, self.window, clean, self.device, self.memory_mb
@@ -234,7 +226,8 @@ class OperatorSplitter:
             issues.append(resampled(given, window.grid))
         dt = found.objective.dt
         issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics) + alike_mechanisms(found.result)
+        issues += weak_operators(model.metrics)
+        issues += about_result(model.dictionary, found.result, found.verdict)
         return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
@@ -251,22 +244,30 @@ class OperatorSplitter:
         sure = known is not None and known.strategy == self.search_result_.strategy
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
-        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
+        intervals = self.intervals(0.9) if sure else {}
+        self.coefficient_intervals_ = {
+            name: ends
+            for name, ends in intervals.items()
+            if self.coefficients_[name] and known is not None and known.shown(name)
+        }
         terms = {name: term.text for name, term in found.dictionary.terms.items()}
         self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""
         calibration = self._calibrated()
-        spread, terms = self.search_result_.spread, self._found.dictionary.terms
         out = {}
         for name, value in self.coefficients_.items():
             if name in calibration.coefficients:
-                factor = calibration.coefficient_factor(name, level)
-                unit = self.units_.factor(terms.get(name))
-                half = factor * coefficient_scale(value, spread.get(name, 0.0), unit)
+                half = calibration.coefficient_factor(name, level) * self.coefficient_scale(name)
                 out[name] = (value - half, value + half)
         return out
+
+    def coefficient_scale(self, name: str) -> float:
+        """The expected size of a coefficient's error, before calibration."""
+        unit = self.units_.factor(self._found.dictionary.terms.get(name))
+        spread = self.search_result_.spread.get(name, 0.0)
+        return coefficient_scale(self.coefficients_[name], spread, unit)
 
     def _calibrated(self) -> Calibration:
         """The model's calibration, if it belongs to what was fitted."""
@@ -379,8 +380,8 @@ class OperatorSplitter:
 
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
-        truth = torch.as_tensor(u, dtype=torch.float32).cpu()
-        frames = self.forecast(steps=len(truth)).frames.cpu()
+        frames = self.forecast(steps=len(u)).frames.cpu()
+        truth = torch.as_tensor(u).to(frames)
         if truth.numel() != frames.numel():
             raise OpsplitError(
                 f"The forecast has frames of shape {tuple(frames.shape[1:])}, "

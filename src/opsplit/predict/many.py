@@ -15,7 +15,7 @@ from opsplit.io.recording import Recording
 from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.door import observe, open_as
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.started import Started
+from opsplit.predict.started import Started, start
 from opsplit.predict.together import answered_together
 from opsplit.search import get_search
 
@@ -120,7 +120,7 @@ def _started(part: Part, model: Model, like: OperatorSplitter) -> Started | Opsp
     if isinstance(part, OpsplitError):
         return part
     try:
-        return like.start(part, model)
+        return start(like.plan(), part, model)
     except OpsplitError as reason:
         return reason
 

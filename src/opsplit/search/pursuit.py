@@ -99,6 +99,13 @@ class Pursuit(Strategy):
         room = objective.memory_mb * 2**20 / (16 * per_frame)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
+        if frames < min(self.screen_frames or observed, observed):
+            needed = math.ceil(40 * per_frame * observed / 2**20)
+            for record in records:
+                record.remark = (
+                    f"The memory limit leaves {frames} of {observed} frames for the choice of "
+                    f"operators; all of them need {needed} MB (say memory_mb)."
+                )
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))
@@ -251,7 +258,7 @@ class Pursuit(Strategy):
         # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
-            best = Tried(tuple(operators), float(errors[i]), own)
+            best = Tried(tuple(operators), float(errors[i]), own, residual=float(strided[i]))
             records[int(which[i])].tried[best.operators] = best
 
 

@@ -20,15 +20,18 @@ NEGATIVE = ("c", "delta", "kappa", "a", "b")
 """Coefficients with a minus sign in the equation."""
 
 
-def sindy(scenario: Scenario, u: np.ndarray, observed: np.ndarray) -> dict[str, Any]:
+def sindy(
+    scenario: Scenario, u: np.ndarray, observed: np.ndarray, most: int
+) -> dict[str, Any]:
     """Error of the forecast, coefficients of the true terms, seconds; or the reason of a failure.
 
     Arguments:
         u: true frames `(time, channel, *space)`.
         observed: the first of them as they were observed.
+        most: it runs on so many axes at most; in 3-D its library would take gigabytes.
     """
-    if scenario.ndim > 2:
-        return {"failure": "not run in 3-D: its library would take gigabytes"}
+    if scenario.ndim > min(most, 2):
+        return {"failure": f"not run in {scenario.ndim}-D"}
     folder = str(Path(__file__).parents[1] / "any_equation")
     if folder not in sys.path:
         sys.path.append(folder)

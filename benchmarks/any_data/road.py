@@ -24,6 +24,7 @@ FEWER, CLOSE = 20.0, 0.02
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="names of scenarios, such as 'Burgers 2-D'")
+    parser.add_argument("--rival", type=int, default=2, help="PySINDy runs on so many axes")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         for i in range(args.n):
             u = simulate(scenario, args.seed + i)
             for noise in NOISE:
-                rows.append(measured(scenario, u, noise, args.seed + i))
+                rows.append(measured(scenario, u, noise, args.seed + i, args.rival))
                 print(shown(rows[-1]), flush=True)
         # What was measured stays, whenever the run is stopped.
         known[scenario.title] = rows
@@ -47,7 +48,9 @@ def run(args: argparse.Namespace) -> None:
         keep(args, [row for title in order for row in known[title]])
 
 
-def measured(scenario: Scenario, u: np.ndarray, noise: float, seed: int) -> dict[str, Any]:
+def measured(
+    scenario: Scenario, u: np.ndarray, noise: float, seed: int, rival: int
+) -> dict[str, Any]:
     """One forecast from 16 frames, ours and that of PySINDy."""
     rng = np.random.default_rng(seed)
     seen = u[:OBSERVED] + noise * u[:OBSERVED].std() * rng.standard_normal(u[:OBSERVED].shape)
@@ -72,7 +75,7 @@ def measured(scenario: Scenario, u: np.ndarray, noise: float, seed: int) -> dict
         "equation": splitter.equation_,
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
-        "sindy": sindy(scenario, u, seen),
+        "sindy": sindy(scenario, u, seen, rival),
     }
 
 

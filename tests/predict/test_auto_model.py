@@ -66,10 +66,10 @@ def test_a_given_model_is_not_ranked() -> None:
 
 
 def test_reasons_of_refusal() -> None:
-    with pytest.raises(OpsplitError, match="^Nothing says the time between frames"):
+    with pytest.raises(OpsplitError, match="Nothing says the time between frames"):
         OperatorSplitter().fit(frames(D=0.3))
-    with pytest.raises(OpsplitError, match=r"1 channel\(s\).* No other bundled model"):
-        OperatorSplitter().fit(np.zeros((16, 3, 64)), 0.1, 1.0)
+    with pytest.raises(OpsplitError, match="No other bundled model takes these data"):
+        OperatorSplitter().fit(np.zeros((16, 3, 16, 16)), 0.1, 1.0)
 
 
 def test_commands_show_the_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,11 +129,13 @@ def fit_best(
                 fits.append((ranking[-1], made))
         except OpsplitError as reason:
             ranking.append(Ranked(name, family, words=f"does not fit: {reason}"))
-    ordered = sorted(ranking, key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
     if not fits:
         raise OpsplitError(_refusal(ranking))
-    best = next(made for one, made in fits if one is ordered[0])
-    return _take(splitter, best, tuple(ordered))
+    lowest = min(one.score or 0.0 for one, _ in fits)
+    best, made = next((one, made) for one, made in fits if (one.score or 0.0) <= lowest + TIE)
+    others = [one for one in ranking if one is not best]
+    others.sort(key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
+    return _take(splitter, made, (best, *others))
 
 
 def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:

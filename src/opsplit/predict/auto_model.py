@@ -29,6 +29,8 @@ SECONDS = 60.0
 """No further model is tried after so long, if the search has no limit of its own."""
 PRICE = 0.1
 """One more part must divide the unexplained share by ten to this power."""
+TIE = 0.05
+"""Scores that differ by no more than this are equal, and the cheapest model is taken."""
 EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
 ENOUGH = 0.02
@@ -112,7 +114,7 @@ def fit_best(
     names = list(candidates(splitter.family))
     for number, (name, family) in enumerate(names):
         late = bool(fits) and time.perf_counter() - began > most
-        if late or _settled(ranking, name, family):
+        if late or _settled(fits, name, family):
             why = "time is up" if late else "another model explains the data"
             ranking.append(Ranked(name, family, words=f"not tried: {why}"))
             continue
@@ -127,11 +129,13 @@ def fit_best(
                 fits.append((ranking[-1], made))
         except OpsplitError as reason:
             ranking.append(Ranked(name, family, words=f"does not fit: {reason}"))
-    ordered = sorted(ranking, key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
     if not fits:
         raise OpsplitError(_refusal(ranking))
-    best = next(made for one, made in fits if one is ordered[0])
-    return _take(splitter, best, tuple(ordered))
+    lowest = min(one.score or 0.0 for one, _ in fits)
+    best, made = next((one, made) for one, made in fits if (one.score or 0.0) <= lowest + TIE)
+    others = [one for one in ranking if one is not best]
+    others.sort(key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
+    return _take(splitter, made, (best, *others))
 
 
 def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
@@ -147,14 +151,18 @@ def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
         yield name, one
 
 
-def _settled(ranking: list[Ranked], name: str, family: str) -> bool:
+def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family: str) -> bool:
     """Whether a model cannot, or need not, be better than those that were tried.
 
-    Families other than the usual one of a name are for data that no other model explains.
+    Families other than the usual one of a name, and models that would have to be lifted to more
+    axes, are for data that no other model explains.
     """
-    if any(one.unexplained is not None and one.unexplained < EQUAL for one in ranking):
+    if any((one.unexplained or 0.0) < EQUAL for one, _ in fits):
         return True
-    return family != _usual(name) and any(one.level == Level.EXPLAINED for one in ranking)
+    if not any(one.level == Level.EXPLAINED for one, _ in fits):
+        return False
+    ndim = fits[0][1].observed_.grid.ndim
+    return family != _usual(name) or load_config(locate(name, family)).ndim < ndim
 
 
 def _usual(name: str) -> str:
@@ -229,9 +237,6 @@ def _take(
 
 
 def _refusal(ranking: list[Ranked]) -> str:
-    """Why no model takes the data: one reason, or one per model where they differ."""
-    reasons = {one.words.removeprefix("does not fit: "): one.model for one in ranking}
-    if len(reasons) == 1:
-        return next(iter(reasons))
-    each = "; ".join(f"{model}: {reason}" for reason, model in reasons.items())
-    return f"No bundled model takes these data. {each}"
+    """Why the first model does not take the data; the others have reasons of their own."""
+    reason = ranking[0].words.removeprefix("does not fit: ")
+    return f"{reason} No other bundled model takes these data either."

@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import Meter
+from opsplit.search.estimate import Mechanisms
 from opsplit.search.result import Cost
 from opsplit.search.window import Windows
 from opsplit.splitting import Flow, Scheme, split_step
@@ -54,6 +55,7 @@ class Objective:
         self.dictionary, self.grid = dictionary, grid
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
         self.named = tuple(named or [dictionary] * len(self.observed))
+        self._mechanisms: dict[int, Mechanisms] = {}
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -85,6 +87,7 @@ class Objective:
         joint = copy(objectives[0])
         joint.observed = Windows.together([one.observed for one in objectives])
         joint.named = tuple(named for one in objectives for named in one.named)
+        joint._mechanisms = {}
         return joint
 
     @property
@@ -109,6 +112,14 @@ class Objective:
     def __len__(self) -> int:
         """Number of windows."""
         return len(self.observed)
+
+    def mechanisms(self, window: int) -> Mechanisms:
+        """Which coefficients the operators have, in the units of a window."""
+        named = self.named[window]
+        if id(named) not in self._mechanisms:
+            like = self.windows.new_zeros(0, dtype=torch.float64)
+            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named), like)
+        return self._mechanisms[id(named)]
 
     def cost(self) -> Cost:
         """What was spent since the search began."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from opsplit.search.estimate import Mechanisms
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Tried
 
@@ -68,7 +67,7 @@ class Screen:
             self.excluded |= self.norms == 0
         self.columns: dict[int, Tensor] = {}
         self.n = n
-        self.mechanisms = Mechanisms.of(objective.named[window].coefficients, n, self.integrals)
+        self.mechanisms = objective.mechanisms(window)
 
     def residual(self, predicted: Tensor) -> Tensor:
         """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""

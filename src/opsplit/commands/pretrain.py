@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from opsplit._files import rank
 from opsplit.commands.common import Common, effective_settings, leave_record
 from opsplit.errors import OpsplitError
 
@@ -78,6 +79,8 @@ class Pretrain(Common):
         self.check()
         assert self.out is not None
         model = self._recipe() if self.recipe is not None else self._train()
+        if rank() > 0:
+            return
         result = model.metrics
         inputs = [p for p in (self.data, self.config) if p is not None]
         leave_record(self, effective_settings(self, tuple(inputs)), result)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
@@ -85,22 +86,23 @@ def _start(arguments: list[str]) -> Common:
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
+    safe_streams()
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
-        print(f"opsplit {__version__}")
+        say(f"opsplit {__version__}")
         return
     try:
         _start(given).run()
     except OpsplitError as error:
-        print(f"opsplit: {error}", file=sys.stderr)
+        say(f"opsplit: {error}", sys.stderr)
         sys.exit(2)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        print(f"opsplit: {error.strerror or error}{where}", file=sys.stderr)
+        say(plain(f"opsplit: {error.strerror or error}{where}"), sys.stderr)
         sys.exit(2)
     except MemoryError:
-        print("opsplit: this needs more memory than there is; ask for less.", file=sys.stderr)
+        say("opsplit: this needs more memory than there is; ask for less.", sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("opsplit: interrupted", file=sys.stderr)
+        say("opsplit: interrupted", sys.stderr)
         sys.exit(130)

@@ -254,10 +254,11 @@ class Predict(Fit):
                 f"--report is an HTML page, such as forecast.html, not {self.report}."
             )
 
+    def replaces(self) -> tuple[Path, ...]:
+        return (*super().replaces(), *(() if self.report is None else (self.report,)))
+
     def run(self) -> None:
-        # A page that was taken away is made again.
-        command = replace(self, force=True) if self.report and not self.report.exists() else self
-        command.answer(self.work, self.words)
+        self.answer(self.work, self.words)
 
     def work(self) -> dict[str, Any]:
         import torch

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from opsplit._text import say, to_json
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
@@ -28,9 +28,9 @@ class Info(Common):
         self.check()
         result = self.describe() if self.target is None else self.describe_target(self.target)
         if self.json:
-            print(json.dumps(result))
+            say(to_json(result))
         else:
-            print("\n".join(_lines(result)))
+            say("\n".join(_lines(result)))
 
     def describe(self) -> dict[str, Any]:
         import torch

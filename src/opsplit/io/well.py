@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opsplit._files import atomic
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.guard import check_small, small
@@ -49,32 +49,26 @@ def write_well(
 
     parts = [trajectories] if isinstance(trajectories, Trajectories) else trajectories
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".part")
     held: dict[str, list[np.ndarray]] = {}
     total, terms = 0, None
-    try:
-        with h5py.File(partial, "w") as file:
-            for part in parts:
-                if not total:
-                    _write_frame(file, part, name, facts or {})
-                for i, channel in enumerate(part.channels):
-                    field = file["t0_fields"][channel]
-                    field.resize(total + len(part), 0)
-                    field[total:] = part.data[:, :, i].numpy()
-                terms = part.terms
-                for key, values in part.coefficients.items():
-                    held.setdefault(key, []).append(values.double().numpy())
-                total += len(part)
+    with atomic(target) as partial, h5py.File(partial, "w") as file:
+        for part in parts:
             if not total:
-                raise OpsplitError(f"There are no trajectories to write to {target}.")
-            file.attrs["n_trajectories"] = total
-            if terms:
-                file.attrs["terms"] = terms_to_text(terms)
-            _write_scalars(file, {k: np.concatenate(v) for k, v in held.items()})
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+                _write_frame(file, part, name, facts or {})
+            for i, channel in enumerate(part.channels):
+                field = file["t0_fields"][channel]
+                field.resize(total + len(part), 0)
+                field[total:] = part.data[:, :, i].numpy()
+            terms = part.terms
+            for key, values in part.coefficients.items():
+                held.setdefault(key, []).append(values.double().numpy())
+            total += len(part)
+        if not total:
+            raise OpsplitError(f"There are no trajectories to write to {target}.")
+        file.attrs["n_trajectories"] = total
+        if terms:
+            file.attrs["terms"] = terms_to_text(terms)
+        _write_scalars(file, {k: np.concatenate(v) for k, v in held.items()})
     return target
 
 

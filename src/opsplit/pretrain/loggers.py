@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+from opsplit._files import atomic
 from opsplit.errors import OpsplitError
 
 Row = dict[str, float]
@@ -31,12 +31,10 @@ class MetricsFile:
     def write(self, row: Row) -> None:
         self.rows.append(row)
         names = list(dict.fromkeys(name for r in self.rows for name in r))
-        partial = self.path.with_name(self.path.name + ".part")
-        with open(partial, "w", newline="") as stream:
+        with atomic(self.path) as partial, open(partial, "w", newline="") as stream:
             writer = csv.DictWriter(stream, names)
             writer.writeheader()
             writer.writerows(self.rows)
-        os.replace(partial, self.path)
 
 
 def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | None:

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 
 from opsplit._files import atomic
+from opsplit._memory import check_room
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.io.guard import check_small, small
+from opsplit.io.guard import check_small, dataset, opened, small
 from opsplit.terms import terms_from, terms_to_text
 from opsplit.trajectories import Trajectories
 
@@ -174,7 +175,9 @@ def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") ->
     first = heads[0]
     for head in heads[1:]:
         check_alike(first, head)
-    data = torch.empty(sum(head.n for head in heads), *first.shape[1:])
+    shape = (sum(head.n for head in heads), *first.shape[1:])
+    check_room(f"{first.path}, with {len(heads)} file(s)", 4.0 * math.prod(shape))
+    data = torch.empty(shape)
     begin = 0
     for head in heads:
         _read_fields(head, data[begin : begin + head.n].numpy())
@@ -242,21 +245,13 @@ def read_head(path: Path, irregular: bool = False) -> WellHead:
 @contextmanager
 def opened_well(path: Path) -> Iterator[Any]:
     """An open file; whatever is wrong with it ends in one sentence."""
-    import h5py
-
-    try:
-        with h5py.File(path) as file:
+    with opened(path, "as HDF5 of The Well") as file:
+        try:
             yield file
-    except OpsplitError:
-        raise
-    except FileNotFoundError:
-        raise OpsplitError(f"No such file: {path}") from None
-    except KeyError as reason:
-        raise OpsplitError(
-            f"{path} is not in the layout of The Well: {str(reason).strip(chr(34))}"
-        ) from None
-    except (OSError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as reason:
-        raise OpsplitError(f"{path} cannot be read as HDF5 of The Well: {reason}") from None
+        except KeyError as reason:
+            raise OpsplitError(
+                f"{path} is not in the layout of The Well: {str(reason).strip(chr(34))}"
+            ) from None
 
 
 def _read_times(path: Path, file: Any, irregular: bool) -> np.ndarray:
@@ -307,7 +302,9 @@ def _read_grid(path: Path, file: Any, axes: Sequence[str]) -> Grid:
 
 def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:
     found = {}
-    for name in file["scalars"].attrs["field_names"]:
+    names = file["scalars"].attrs["field_names"]
+    check_small(f"{path}: its scalars of all trajectories", n * len(names))
+    for name in names:
         scalar = file["scalars"][name]
         if scalar.attrs["time_varying"]:
             continue
@@ -353,7 +350,7 @@ def _read_fields(head: WellHead, out: np.ndarray) -> None:
     with opened_well(head.path) as file:
         channel = 0
         for group, name in head.fields:
-            field, order = file[group][name], int(group[1])
+            field, order = dataset(head.path, file, f"{group}/{name}"), int(group[1])
             used = check_field(head, field, name, order)
             sizes = (head.n, len(head.times), *head.grid.shape)
             parts = head.grid.ndim**order

@@ -18,6 +18,7 @@ from opsplit._tensors import (
     read_tensors,
     same_shapes,
     save_tensors,
+    usual_defaults,
 )
 from opsplit._version import __version__
 from opsplit.calibration import Calibration
@@ -55,6 +56,7 @@ class Model:
         return f"Model({c.physics}, {c.family}, {c.recipe}, {c.preset}; {self.dictionary!r})"
 
     @torch.no_grad()
+    @usual_defaults()
     def read(self, window: Tensor) -> OperatorDictionary:
         """The one operator that the hypernetwork itself reads from frames (direct prediction)."""
         codes = self.disco.encode(window[None].to(next(self.disco.parameters())))
@@ -92,6 +94,7 @@ class Model:
         return target
 
     @classmethod
+    @usual_defaults()
     def load(cls, folder: str | Path) -> Model:
         """Read a model directory; it may come from anywhere.
 

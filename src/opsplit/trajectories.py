@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
@@ -168,6 +169,7 @@ class Trajectories:
         return tuple(self[order[a:b]] for a, b in pairwise(edges))
 
     @classmethod
+    @usual_defaults()
     def from_numpy(
         cls,
         array: Any,
@@ -286,6 +288,7 @@ class Trajectories:
         return target
 
     @classmethod
+    @usual_defaults()
     def load(cls, path: str | Path) -> Trajectories:
         """Read what `save` wrote."""
         try:

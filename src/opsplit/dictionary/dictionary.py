@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from opsplit._files import inside, read_json, write_json
-from opsplit._tensors import read_tensors, save_tensors
+from opsplit._tensors import read_tensors, save_tensors, usual_defaults
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
 from opsplit.dictionary.storage import (
@@ -162,6 +162,7 @@ class OperatorDictionary:
         """The same operators, which a search may make this strong at most."""
         return replace(self, max_strengths=np.full(len(self), most))
 
+    @usual_defaults()
     def add(
         self,
         operator: Callable[..., Tensor] | OperatorFamily,
@@ -184,6 +185,7 @@ class OperatorDictionary:
         return self.merge(new)
 
     @torch.no_grad()
+    @usual_defaults()
     def prepare(self, grid: Grid, like: Tensor) -> PreparedDictionary:
         """All operators, ready to act on fields of this grid, on the device and dtype of `like`."""
         prepared = []
@@ -222,6 +224,7 @@ class OperatorDictionary:
         write_json(target / "dictionary.json", text, indent=None)
 
     @classmethod
+    @usual_defaults()
     def load(cls, folder: str | Path, decoder: nn.Module | None = None) -> OperatorDictionary:
         """Read a dictionary; `decoder` serves parts that were saved without theirs."""
         source = Path(folder)
@@ -249,6 +252,7 @@ class OperatorDictionary:
             raise OpsplitError(words if str(source) in words else f"{file}: {words}") from None
 
     @classmethod
+    @usual_defaults()
     def analytic(
         cls,
         channels: int,

@@ -20,6 +20,7 @@ import torch
 
 from opsplit._files import atomic
 from opsplit._memory import check_room
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.guard import check_small, dataset, opened, small
@@ -159,6 +160,7 @@ class WellHead:
         return float(self.times[1] - self.times[0])
 
 
+@usual_defaults()
 def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") -> Trajectories:
     """Trajectories from a file, several files, or a folder of files in the layout of The Well.
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from opsplit._tensors import usual_defaults
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -82,6 +83,7 @@ class Issue:
         return asdict(self)
 
 
+@usual_defaults()
 def compatibility(
     config: ModelConfig, data: Recording | Trajectories, size: float | None = None
 ) -> list[Issue]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -122,6 +123,7 @@ class OperatorSplitter:
             return repr(self) + "\nnot fitted: call fit(u, dt=...)"
         return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
 
+    @usual_defaults()
     def fit(
         self,
         u: Any,
@@ -186,7 +188,7 @@ class OperatorSplitter:
         self._judge(verdict, issues, used, None if dictionary is not None else model.calibration)
         self._last = [self._state(i) for i in range(len(window.frames))]
         for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=2)
+            warnings.warn(note, OpsplitWarning, stacklevel=3)
         return self
 
     def _prepared(
@@ -286,6 +288,7 @@ class OperatorSplitter:
             )
         return found
 
+    @usual_defaults()
     def forecast(
         self,
         steps: int | None = None,
@@ -328,6 +331,7 @@ class OperatorSplitter:
         frames = resample(first.frames * unit, self.observed_.grid.shape)[:, self._back]
         return replace(first, frames=frames, deviation=spread, explained=self.verdict_.trusted)
 
+    @usual_defaults()
     def predict(
         self,
         steps: int | None = None,
@@ -368,6 +372,7 @@ class OperatorSplitter:
             found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
         )
 
+    @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         truth = torch.as_tensor(u, dtype=torch.float32).cpu()

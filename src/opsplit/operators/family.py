@@ -201,6 +201,8 @@ FAMILIES: Registry[type[OperatorFamily]] = Registry(
         "shifted-stages": "opsplit.operators.wrappers:ShiftedStages",
         "band-limited": "opsplit.operators.wrappers:BandLimited",
         "non-amplifying": "opsplit.operators.wrappers:NonAmplifying",
+        "mirrored": "opsplit.operators.wrappers:Mirrored",
+        "negated": "opsplit.operators.wrappers:Negated",
     },
 )
 OperatorFamily.kinds = FAMILIES

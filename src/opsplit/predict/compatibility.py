@@ -14,7 +14,8 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
-from opsplit.search import Composition
+from opsplit.predict.units import Freedom
+from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -40,6 +41,8 @@ class Code(StrEnum):
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
     WEAK_OPERATORS = "weak-operators"
+    ALIKE = "alike"
+    SIGN = "sign"
 
 
 class Severity(StrEnum):
@@ -58,6 +61,7 @@ UNLIKE = frozenset(
         Code.AMPLITUDE,
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
+        Code.ALIKE,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -84,19 +88,15 @@ class Issue:
 
 
 @usual_defaults()
-def compatibility(
-    config: ModelConfig, data: Recording | Trajectories, size: float | None = None
-) -> list[Issue]:
+def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[Issue]:
     """All issues between a model and data; the model can be used if none of them blocks.
 
-    Arguments:
-        config: of the model; its weights are not needed.
-        size: root mean square of the fields, where it is known; else amplitudes are not compared.
+    Only the configuration of the model is needed, not its weights.
     """
     recording = data if isinstance(data, Recording) else read(data)
     issues = [*_refusals(config, recording)]
     if not any(issue.blocks for issue in issues):
-        issues += _notes(config, recording, size)
+        issues += _notes(config, recording)
     return issues
 
 
@@ -155,8 +155,7 @@ def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
     return found
 
 
-def _notes(config: ModelConfig, recording: Recording, size: float | None) -> list[Issue]:
-    grid, trained = recording.grid, config.grid
+def _notes(config: ModelConfig, recording: Recording) -> list[Issue]:
     held, known = recording.channels, tuple(config.channels)
     found = {}
     if set(held) == set(known) and held != known:
@@ -171,33 +170,45 @@ def _notes(config: ModelConfig, recording: Recording, size: float | None) -> lis
         )
     if "extent" in recording.guessed:
         found[Code.EXTENT_GUESSED] = recording.guessed["extent"]
-    if config.operator.grid_bound:
-        if not _close(grid.spacing, trained.spacing, CLOSE):
-            found[Code.RESAMPLED] = (
-                f"The fields are resampled to the spacing {trained.spacing[0]:.4g} that these "
-                "operators were trained at; the forecast is on the grid of the data."
+    return [Issue(code, Severity.NOTE, text) for code, text in found.items()]
+
+
+def unlike_training(
+    config: ModelConfig, grid: Grid, dt: float, size: float, freedom: Freedom
+) -> list[Issue]:
+    """Notes on data far from those of the training, where no unit brings them nearer.
+
+    Arguments:
+        grid: where the operators act.
+        dt: time between frames.
+        size: standard deviation of the fields. All in the units of the operators.
+        freedom: which units could be chosen.
+    """
+    found, trained = {}, config.grid
+    if not freedom.length:
+        if not config.operator.grid_bound and not _close(grid.spacing, trained.spacing, FACTOR):
+            found[Code.SPACING] = (
+                f"The points are {grid.spacing[0]:.4g} apart; the model was trained at a spacing "
+                f"of {trained.spacing[0]:.4g}, {ratio(grid.spacing[0], trained.spacing[0])}."
             )
-    elif not _close(grid.spacing, trained.spacing, FACTOR):
-        found[Code.SPACING] = (
-            f"The points are {grid.spacing[0]:.4g} apart; the model was trained at a spacing of "
-            f"{trained.spacing[0]:.4g}, {ratio(grid.spacing[0], trained.spacing[0])}."
-        )
-    if not _close(grid.extent, trained.extent, FACTOR):
-        found[Code.EXTENT] = (
-            f"The box has a length of {grid.extent[0]:.4g}; the model was trained on "
-            f"{trained.extent[0]:.4g}, {ratio(grid.extent[0], trained.extent[0])}."
-        )
-    if not _close([recording.dt], [config.dt], FACTOR):
+        if not _close(grid.extent, trained.extent, FACTOR):
+            found[Code.EXTENT] = (
+                f"The box has a length of {grid.extent[0]:.4g}; the model was trained on "
+                f"{trained.extent[0]:.4g}, {ratio(grid.extent[0], trained.extent[0])}."
+            )
+    if not freedom.orders and not _close([dt], [config.dt], FACTOR):
         found[Code.DT] = (
-            f"The frames are {recording.dt:.4g} apart; the model was trained on flows of "
-            f"{config.dt:.4g}, {ratio(recording.dt, config.dt)}."
+            f"The frames are {dt:.4g} apart; the model was trained on flows of "
+            f"{config.dt:.4g}, {ratio(dt, config.dt)}."
         )
-    if size is not None and not config.rescale and not _close([size], [config.scale], FACTOR):
+    scaled = freedom.amplitude or config.rescale
+    if size and not scaled and not _close([size], [config.scale], FACTOR):
         found[Code.AMPLITUDE] = (
             f"The fields have a size of {size:.4g}; those the model was trained on "
             f"{config.scale:.4g}, {ratio(size, config.scale)}."
         )
-    return [Issue(code, Severity.NOTE, text) for code, text in found.items()]
+    why = " Nothing is known about the terms that would allow other units."
+    return [Issue(code, Severity.NOTE, text + why) for code, text in found.items()]
 
 
 def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> list[Issue]:
@@ -212,6 +223,19 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
+
+
+def alike_mechanisms(found: SearchResult) -> list[Issue]:
+    """Mechanisms that these frames cannot tell apart."""
+    return [
+        Issue(
+            Code.ALIKE,
+            Severity.NOTE,
+            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
+            "tell which of them is at work, and the coefficients are one choice among several.",
+        )
+        for one, other in found.alike
+    ]
 
 
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:

@@ -115,7 +115,7 @@ def describe(
         except OpsplitError:
             # The model cannot even read them; why it does not fit the data as they are says more.
             reading = recording
-        models.append(Fits(name, tuple(compatibility(config, reading, _size(seen)))))
+        models.append(Fits(name, tuple(compatibility(config, reading))))
     return Description(recording, seen, tuple(models))
 
 
@@ -126,11 +126,6 @@ def bundled_configs() -> dict[str, ModelConfig]:
         for name, families in bundled().items()
         for family in families
     }
-
-
-def _size(seen: Survey) -> float | None:
-    size = float(np.sqrt(np.mean(np.square(seen.mean) + np.square(seen.std))))
-    return size if np.isfinite(size) and size > 0 else None
 
 
 def _number(value: float) -> float | None:

@@ -20,6 +20,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
+from opsplit.search.estimate import estimate
 from opsplit.search.objective import Objective
 from opsplit.search.screen import Screen, Sets
 from opsplit.search.strategy import (
@@ -70,6 +71,10 @@ class Pursuit(Strategy):
     rerank: bool = field(default=True, kw_only=True)
 
     kind: ClassVar[str] = "pursuit"
+
+    @property
+    def fits_strengths(self) -> bool:
+        return self.refine != "none"
 
     def check(self) -> None:
         if not self.strides:
@@ -157,11 +162,12 @@ class Pursuit(Strategy):
             if not promising:
                 break
         for w, screen in screens.items():
-            pick = records[w].pick
-            if pick is not None and self.refine != "none":
-                known = objective.dictionary.coefficients
-                found = screen.consensus(pick, known, self._most(objective))
-                records[w].identified, records[w].spread = found
+            if self.fits_strengths:
+                # Each may still become the pick, and one estimate belongs to one composition.
+                for tried in self.final(records[w]):
+                    records[w].estimates[tried.operators] = estimate(
+                        screen, tried, screen.mechanisms, self._most(objective)
+                    )
 
     def _score(
         self,

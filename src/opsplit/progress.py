@@ -51,12 +51,11 @@ class Progress:
         if now - self.printed >= self.every:
             self.printed = now
             gained = done - self.first
-            left = (now - self.began) * (1 - done) / gained if gained > 0 else float("nan")
-            print(
-                f"{self.title} {100 * done:.1f}%  {words}  {left / 60:.1f} min left",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = f"{self.title} {100 * done:.1f}%  {words}"
+            if gained > 0:
+                left = (now - self.began) * (1 - done) / gained
+                line += f"  {left / 60:.1f} min left"
+            print(line, file=sys.stderr, flush=True)
 
     def __exit__(
         self,

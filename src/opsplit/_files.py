@@ -270,6 +270,21 @@ def _give_back(lock: Path, owner: int) -> None:
             lock.unlink()
 
 
+@contextlib.contextmanager
+def leave_no_empty_folder(folder: Path | None) -> Iterator[None]:
+    """Where the work fails, remove the folders that it made and put no file into."""
+    new = [] if folder is None else [p for p in (folder, *folder.parents) if not p.exists()]
+    try:
+        yield
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):
+                if [entry.name for entry in place.iterdir()] == [LOCK]:
+                    (place / LOCK).unlink()
+                place.rmdir()
+        raise
+
+
 def command_line() -> str:
     """The command as a user would type it, without where on this machine its output went."""
     words = list(sys.argv[1:])

@@ -42,15 +42,9 @@ def safe_streams() -> None:
 
 
 def say(words: object, stream: TextIO | None = None) -> None:
-    """Print lines of printable characters; a reader that went away is no error."""
-    out = stream or sys.stdout
-    text = "\n".join(printable(line) for line in str(words).split("\n")) + "\n"
-    try:
-        out.write(text)
-        out.flush()
-    except BrokenPipeError:
-        # Or else Python complains once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    """Print lines of printable characters."""
+    text = "\n".join(printable(line) for line in str(words).split("\n"))
+    print(text, file=stream or sys.stdout, flush=True)
 
 
 def cell(value: Any) -> Any:

@@ -53,8 +53,11 @@ class Progress:
         if now - self.printed >= self.every:
             self.printed = now
             gained = done - self.first
-            left = (now - self.began) * (1 - done) / gained if gained > 0 else float("nan")
-            say(f"{self.title} {100 * done:.1f}%  {words}  {left / 60:.1f} min left", sys.stderr)
+            line = f"{self.title} {100 * done:.1f}%  {words}"
+            if gained > 0:
+                left = (now - self.began) * (1 - done) / gained
+                line += f"  {left / 60:.1f} min left"
+            say(line, sys.stderr)
 
     def __exit__(
         self,

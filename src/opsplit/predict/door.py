@@ -68,7 +68,10 @@ def _opened(given: Any, config: ModelConfig, flags: Flags) -> Recording:
         return _read(given, told)
     if free and found.grid.ndim != config.ndim:
         with suppress(OpsplitError):
-            return _read(given, told)
+            other = _read(given, told)
+            # A space axis read as channels must not hide the reason why a model does not fit.
+            if len(other.channels) == len(config.channels):
+                return other
     return found
 
 

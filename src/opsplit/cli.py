@@ -94,10 +94,11 @@ def _load(command: Common) -> None:
     command.check()
     waiting = sys.stderr.isatty() and "torch" not in sys.modules
     if waiting:
-        print("opsplit: loading ...", end="\r", file=sys.stderr, flush=True)
+        sys.stderr.write("opsplit: loading ...\r")
+        sys.stderr.flush()
     import_module("torch")
     if waiting:
-        print(" " * 20, end="\r", file=sys.stderr, flush=True)
+        sys.stderr.write(" " * 20 + "\r")
 
 
 def _run(arguments: list[str]) -> None:

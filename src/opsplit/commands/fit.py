@@ -83,7 +83,7 @@ class Fit(ReadFlags):
     """Splitting substeps per frame (default: as many as the splitting error asks for)."""
     denoise: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Take white noise out of the observed frames first (default: for pursuit)."""
-    memory_mb: float = 256
+    memory_mb: float = 2048
     """Limit of the search's working memory."""
 
     @classmethod

@@ -119,7 +119,7 @@ def _write_scalars(file: Any, coefficients: Mapping[str, np.ndarray]) -> None:
     for key, values in coefficients.items():
         one = key in constant
         _flagged(group, key, np.float32(values[0] if one else values), sample=not one)
-        if one:
+        if one and key not in file.attrs:
             file.attrs[key] = float(values[0])
 
 
@@ -316,7 +316,8 @@ def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:
                 f"{path}: scalar {name} has shape {values.shape} for {n} trajectories."
             )
         exact = file.attrs.get(name)
-        if values.ndim == 0 and exact is not None and np.float32(exact) == np.float32(values):
+        known = isinstance(exact, float) and np.float32(exact) == np.float32(values)
+        if values.ndim == 0 and known:
             values = np.asarray(exact, dtype=np.float64)
         found[str(name)] = np.array(np.broadcast_to(values, (n,)))
     return found

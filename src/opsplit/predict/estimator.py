@@ -36,12 +36,14 @@ from opsplit.predict.door import observe
 from opsplit.predict.explain import Explainer, Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
-from opsplit.predict.rollout import Forecast, rollouts
+from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.state import last_states
 from opsplit.predict.units import Freedom
 from opsplit.predict.window import channel_order, observed_frames
 from opsplit.search import Composition, SearchResult, Strategy, get_search
+from opsplit.search.budget import within
 from opsplit.search.strategy import Report
+from opsplit.settings import shown
 from opsplit.splitting import Scheme
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class OperatorSplitter:
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
-        memory_mb: float = 256.0,
+        memory_mb: float = 2048.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
@@ -159,10 +161,11 @@ class OperatorSplitter:
             recording = recording.part([trajectory])
         refuse(compatibility(model.config, recording))
         used = model.dictionary if dictionary is None else dictionary
-        observed = observed_frames(recording, self.window)
-        explainer = Explainer(observed, model, used, self._plan(search), report)
-        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        found = explainer.best()
+        with within(search.max_seconds):
+            observed = observed_frames(recording, self.window)
+            explainer = Explainer(observed, model, used, self._plan(search), report)
+            # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
+            found = explainer.best()
         window, objective, result = found.window, found.objective, found.result
         issues = self._issues(recording, model, found, explainer.freedom)
         self.refinement_ = objective.refinement
@@ -268,8 +271,10 @@ class OperatorSplitter:
         if (steps is None) == (times is None):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
-            if not isinstance(steps, int) or steps < 1:
-                raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
+            if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+                raise OpsplitError(
+                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
+                )
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
@@ -279,11 +284,13 @@ class OperatorSplitter:
         def run(compositions: list[Composition]) -> list[Forecast]:
             last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_
-            )
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
+                timed=True,
+            )  # fmt: skip
 
         # By itself, so that a band does not change the rounding of its forecast.
-        made = run([pick]) + (run(others) if others else [])
+        with within(get_search(self.search).max_seconds):
+            made = run([pick]) + (run(others) if others else [])
         first, spread = made[0], None
         if deviation:
             observed = len(found.window.frames[trajectory])

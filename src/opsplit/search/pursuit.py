@@ -76,6 +76,17 @@ class Pursuit(Strategy):
     def fits_strengths(self) -> bool:
         return self.refine != "none"
 
+    def least_mb(self, objective: Objective) -> float:
+        return max(objective.least_mb(), 2 * self._frame_mb(objective))
+
+    @staticmethod
+    def _frame_mb(objective: Objective) -> float:
+        """Megabytes of the rates of all operators on one frame.
+
+        Rates in single and integrals in double precision, with room for copies of both.
+        """
+        return 40 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
+
     def check(self) -> None:
         if not self.strides:
             raise OpsplitError(
@@ -91,9 +102,7 @@ class Pursuit(Strategy):
         frames = min(self.screen_frames or observed, observed)
         while not objective.observed.scored_among(frames):
             frames += 1
-        per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
-        # Rates in single and integrals in double precision, with room for copies of both.
-        room = objective.memory_mb * 2**20 / (40 * per_frame)
+        room = objective.memory_mb / self._frame_mb(objective)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         fit = int(room / frames)

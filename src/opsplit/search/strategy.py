@@ -109,6 +109,10 @@ class Strategy(Settings, ABC):
         """Whether operators get a strength; else only those of the dictionary's own are known."""
         return False
 
+    def least_mb(self, objective: Objective) -> float:
+        """Megabytes that the search cannot do without."""
+        return objective.least_mb()
+
     @abstractmethod
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         """Fill the records, one per window: the scored compositions, the pick, why it ended."""

@@ -137,6 +137,7 @@ class Strategy(Settings, ABC):
                     self._rerank(objective, records)
                 self.finish(objective, records)
             except BudgetError as reason:
+                _try_one(objective, records)
                 stop(records, str(reason))
             except KeyboardInterrupt:
                 if not any(record.tried for record in records):
@@ -214,6 +215,17 @@ class Strategy(Settings, ABC):
             record.dictionary,
             () if known is None else known.alike,
         )
+
+
+def _try_one(objective: Objective, records: list[Record]) -> None:
+    """Score the first operator where the limit came before anything was scored."""
+    empty = [w for w, record in enumerate(records) if not record.tried]
+    if empty:
+        home = torch.tensor(empty, device=objective.device)
+        u = objective.step(torch.zeros_like(home)[:, None], objective.observed.states[home])
+        errors = objective.observed.errors(u, home).mean(1).tolist()
+        for w, error in zip(empty, errors, strict=True):
+            records[w].add(Tried((0,), error))
 
 
 def _deviation(finalists: list[Composition]) -> dict[str, float]:

@@ -43,7 +43,8 @@ class Mechanisms:
     """`(n,)` operators with the same coefficients of the same signs have the same number."""
 
     def __post_init__(self) -> None:
-        _, kind = torch.unique(self.values.sign(), dim=0, return_inverse=True)
+        signs = torch.nn.functional.pad(self.values.sign(), (0, 1))
+        _, kind = torch.unique(signs, dim=0, return_inverse=True)
         object.__setattr__(self, "kind", kind)
 
     @classmethod

@@ -92,7 +92,9 @@ def _model(model: Any) -> dict[str, Any]:
     # The card has the curves; here the commands of earlier trainings will do.
     training = {k: v for k, v in model.metrics.items() if k not in ("curve", "before")}
     if model.metrics.get("before"):
-        training["trained before by"] = [run["command"] for run in model.metrics["before"]]
+        training["trained before by"] = [
+            run.get("command", "unknown") for run in model.metrics["before"]
+        ]
     return {
         "physics": config.physics, "family": config.family, "recipe": config.recipe,
         "preset": config.preset, "channels": list(config.channels), "dt": config.dt,

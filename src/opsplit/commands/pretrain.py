@@ -57,7 +57,8 @@ class Pretrain(Common):
     steps: int | None = None
     """Short for --training.budget.steps."""
     minutes: float | None = None
-    """Short for --training.budget.minutes."""
+    """Short for --training.budget.minutes. Two such runs differ, as the clock decides how long the
+    schedule is; --steps alone repeats exactly."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     processes: int = 1

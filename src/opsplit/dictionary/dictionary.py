@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from opsplit._files import inside, read_json, write_json
+from opsplit._memory import check_room
 from opsplit._tensors import read_tensors, save_tensors, usual_defaults
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
@@ -188,6 +190,9 @@ class OperatorDictionary:
     @usual_defaults()
     def prepare(self, grid: Grid, like: Tensor) -> PreparedDictionary:
         """All operators, ready to act on fields of this grid, on the device and dtype of `like`."""
+        points = math.prod(grid.shape)
+        numbers = sum(len(p.codes) * (p.family.n_parameters + points) for p in self.parts)
+        check_room(f"{len(self)} operators on {points} points", 8.0 * numbers)
         prepared = []
         for part in self.parts:
             parameters = part.parameters().to(like)
@@ -220,6 +225,8 @@ class OperatorDictionary:
             tuple(map(float, self.max_strengths)),
         )
         text = {"format": FORMAT, **facts.to_json()}
+        # First away and last to come: a folder with it never mixes two dictionaries.
+        (target / "dictionary.json").unlink(missing_ok=True)
         save_tensors(target / "dictionary.safetensors", tensors)
         write_json(target / "dictionary.json", text, indent=None)
 

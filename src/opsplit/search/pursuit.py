@@ -106,7 +106,7 @@ class Pursuit(Strategy):
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         if frames < min(self.screen_frames or observed, observed):
-            needed = math.ceil(40 * per_frame * observed / 2**20)
+            needed = math.ceil(self._frame_mb(objective) * observed)
             for record in records:
                 record.remark = (
                     f"The memory limit leaves {frames} of {observed} frames for the choice of "
@@ -145,6 +145,10 @@ class Pursuit(Strategy):
         del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
+        for w in [w for w, sets in promising.items() if not len(sets)]:
+            records[w].status, records[w].done = "no operator has a finite effect", True
+            del promising[w]
+        longest = longest if promising else 0
         for size in range(1, longest + 1):
             last, ahead = size == longest, {}
             brief: dict[int, Sets] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from opsplit._files import origin, read_json, write_json, write_text
 from opsplit.commands.common import Common, model_files, once
@@ -30,6 +30,7 @@ class Figures(Common):
     """Trajectories per point of the map."""
     out: Path | None = Path("docs/results/figures")
     """Folder for contour.png, rollout-COLUMN.png, their numbers, and a page with all of them."""
+    accumulates: ClassVar[bool] = True
 
     def run(self) -> None:
         from opsplit.model import bundled, locate

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from opsplit._files import origin, read_json, write_json, write_text
-from opsplit.commands.common import Common, fingerprint, model_files, once
+from opsplit._files import fingerprint, origin, read_json, write_json, write_text
+from opsplit.commands.common import Common, model_files, once
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:

@@ -40,8 +40,9 @@ def section(kept: dict) -> list[str]:
     lines = [
         "## Poisoned items", "",
         f"Forty items that work and one each that hangs (given {kept['longest']:g} s), crashes, "
-        "needs too much memory (1 GB per worker of the cluster, half of the machine's for each "
-        "worker of the pool), and fails. An item that ends its worker is tried twice.", "",
+        "fills its memory, and fails. An item that ends its worker is tried twice. A worker of the "
+        "cluster has 1 GB; one of the pool has half of the machine's memory, so that there the "
+        "item reaches the time limit first.", "",
     ]  # fmt: skip
     for name, one in kept["places"].items():
         lines += [

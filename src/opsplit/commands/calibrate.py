@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -13,6 +13,8 @@ from opsplit.commands.common import model_files, once
 from opsplit.commands.spread import Spread
 from opsplit.physics import first_physics
 from opsplit.search.registry import SEARCHES, search_names
+
+FILE = "calibration.json"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Calibrate(Spread):
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
     """Folder for calibration.json: the model's own to put it into use."""
+    record: ClassVar[str] = "calibrate.json"
+
+    def replaces(self) -> tuple[Path, ...]:
+        # The folder may be the model's own, whose other files stay.
+        return () if self.out is None else (self.out / FILE,)
 
     def check(self) -> None:
         super().check()
@@ -71,7 +78,7 @@ class Calibrate(Spread):
             "coefficient_factors_90": {
                 k: found.coefficient_factor(k, 0.9) for k in found.coefficients
             },
-            "file": str(self.out / "calibration.json"),
+            "file": str(self.out / FILE),
         }
 
     def words(self, r: dict[str, Any]) -> str:

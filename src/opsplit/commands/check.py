@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opsplit._text import say, to_json
 from opsplit.commands.describe import ReadFlags
 from opsplit.commands.spread import Spread
 
@@ -43,11 +43,11 @@ class Check(ReadFlags, Spread):
         said = {"source": recording.source, "understood": list(recording.understood)}
         facts = {**said, "faults": faults(found), "checks": [f.to_json() for f in found]}
         if self.json:
-            print(json.dumps(facts))
+            say(to_json(facts))
         else:
-            print(f"{recording.source}: {' '.join(recording.understood)}")
+            say(f"{recording.source}: {' '.join(recording.understood)}")
             for finding in found:
-                print(finding)
+                say(finding)
         if facts["faults"]:
             sys.exit(1)
 
@@ -73,9 +73,9 @@ class Check(ReadFlags, Spread):
                 bar.update(len(told) / len(files), f"{len(told)} of {len(files)} files")
                 if not self.json:
                     verdict = outcome.reason or f"{len(bad)} fault(s)"
-                    print("\n  ".join([f"{outcome.item}: {verdict}", *map(str, bad)]), flush=True)
+                    say("\n  ".join([f"{outcome.item}: {verdict}", *map(str, bad)]))
         if self.json:
-            print(json.dumps({"files": told, "wrong": wrong}))
+            say(to_json({"files": told, "wrong": wrong}))
         if wrong:
             sys.exit(1)
 

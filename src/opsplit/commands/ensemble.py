@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opsplit._text import say, to_json
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
                     rate = made / (time.monotonic() - began)
                     bar.update(share, f"{made} trajectories, {rate:.3g}/s, {wrong} failed")
         except KeyboardInterrupt:
-            print(
+            say(
                 f"opsplit: {before + made} rows are kept in {out / JOURNAL}; the same command "
                 "makes the others.",
-                file=sys.stderr,
+                sys.stderr,
             )
             raise
         every = sorted(journal.rows(), key=lambda row: _place(row, files))
@@ -72,7 +72,7 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
         "report": str(page), "forecasts": None if forecasts is None else str(forecasts),
         "seconds": time.monotonic() - began,
     }  # fmt: skip
-    print(json.dumps(result) if command.json else words(result, every))
+    say(to_json(result) if command.json else words(result, every))
     if counts[FAILED]:
         sys.exit(1)
 

@@ -284,10 +284,10 @@ class _Flight(Generic[Item, Result]):
 
     def _retry(self, job: _Job[Item]) -> Iterator[Outcome[Item, Result]]:
         """Try items again whose worker ended, each by itself; give up after the last try."""
-        parts = job.items
-        if len(parts) == 1 and self.split is not None:
+        parts, last = job.items, job.tries + 1 >= TRIES
+        if len(parts) == 1 and last and self.split is not None:
             parts = tuple(self.split(parts[0]))
-        if len(parts) == 1 and job.tries + 1 >= TRIES:
+        if len(parts) == 1 and last:
             yield Outcome(
                 parts[0], None,
                 f"Its worker ended {TRIES} times: it crashes, needs too much memory, or takes "

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from opsplit._files import remove_parts
 from opsplit._tensors import threads
+from opsplit._text import say
 from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
 from opsplit.io.well_statistics import FieldSums, field_sums
@@ -146,14 +148,13 @@ def make_all(works: list[Work], where: Where = HERE, quiet: bool = False) -> tup
                 made += fresh
                 bar.update(done / total, f"{len(sums)} of {len(works)} files")
     except KeyboardInterrupt:
-        for work in works:
-            for partial in work.path.parent.glob(f"{work.path.name}*.part"):
-                partial.unlink(missing_ok=True)
+        for folder in {work.path.parent for work in works}:
+            remove_parts(folder)
         complete = sum(work.path.exists() for work in works)
-        print(
+        say(
             f"opsplit: {complete} of {len(works)} files are complete and kept; "
             f"the same command makes the others.",
-            file=sys.stderr,
+            sys.stderr,
         )
         raise
     if reasons:

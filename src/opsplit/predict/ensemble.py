@@ -131,9 +131,12 @@ class Ensemble:
             if self.store is not None and self.steps:
                 prepare_store(self.store, store_name(str(file)), recording, self.steps)
             most = items_together(recording, self.window + self.steps)
-            left = [i for i in range(len(recording)) if name_of(str(file), i) not in done]
-            for begin in range(0, len(left), most):
-                yield Item(str(file), tuple(left[begin : begin + most]))
+            # Always the same blocks, also of a run that goes on: rounding depends on them.
+            for begin in range(0, len(recording), most):
+                block = range(begin, min(begin + most, len(recording)))
+                left = tuple(i for i in block if name_of(str(file), i) not in done)
+                if left:
+                    yield Item(str(file), left)
 
     def recording(self, file: str) -> Recording:
         """A file as the model reads it; data that cannot fit are refused."""

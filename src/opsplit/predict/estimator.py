@@ -12,37 +12,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
-from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
-    about_result,
-    beyond_dictionary,
-    compatibility,
-    resampled,
-    symmetry_issue,
-    unlike_training,
-    weak_operators,
 )
 from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
-from opsplit.predict.rollout import Forecast, rollouts
-from opsplit.predict.started import Started, start
+from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
+from opsplit.predict.started import Started, all_issues, start
 from opsplit.predict.state import last_states
-from opsplit.predict.units import Freedom
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
+from opsplit.search.budget import within
 from opsplit.search.strategy import Report
+from opsplit.settings import shown
 from opsplit.splitting import Scheme
 
 if TYPE_CHECKING:
@@ -85,7 +79,7 @@ class OperatorSplitter:
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
-        memory_mb: float = 256.0,
+        memory_mb: float = 2048.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
@@ -129,6 +123,7 @@ class OperatorSplitter:
             return repr(self) + "\nnot fitted: call fit(u, dt=...)"
         return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
 
+    @usual_defaults()
     def fit(
         self,
         u: Any,
@@ -171,11 +166,14 @@ class OperatorSplitter:
         recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        started = start(self.plan(), recording, model, dictionary, report)
-        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        self.keep(started.explainer.best(), started, u, dictionary is None)
+        plan = self.plan()
+        with within(plan.search.max_seconds):
+            started = start(plan, recording, model, dictionary, report)
+            # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
+            found = started.explainer.best()
+        self.keep(found, started, u, dictionary is None)
         for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=2)
+            warnings.warn(note, OpsplitWarning, stacklevel=3)
         return self
 
     def keep(
@@ -187,11 +185,10 @@ class OperatorSplitter:
             given: the data as the caller gave them, whose kind a forecast has.
             calibrated: whether the operators are those of the model's calibration.
         """
-        adapted, observed, explainer = started.adapted, started.observed, started.explainer
+        adapted, observed = started.adapted, started.observed
         model, recording, walls = adapted.model, adapted.recording, adapted.walls
         window, objective, result = found.window, found.objective, found.result
-        issues = [*adapted.issues, *symmetry_issue(explainer.used, found.dictionary)]
-        issues += self._issues(adapted.periodic, model, found, explainer.freedom)
+        issues = all_issues(started, found)
         self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -214,21 +211,6 @@ class OperatorSplitter:
         return Plan(
             search, self.scheme, self.refinement, self.window, clean, self.device, self.memory_mb
         )
-
-    def _issues(
-        self, recording: Recording, model: Model, found: Explanation, freedom: Freedom
-    ) -> list[Issue]:
-        """What is unusual about the data and about what was found in them."""
-        window, given = found.window, recording.grid
-        issues = compatibility(model.config, recording)
-        bound = any(part.family.grid_bound for part in found.dictionary.parts)
-        if bound and window.grid.shape != given.shape:
-            issues.append(resampled(given, window.grid))
-        dt = found.objective.dt
-        issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics)
-        issues += about_result(model.dictionary, found.result, found.verdict)
-        return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
         self, found: Explanation, issues: list[Issue], calibration: Calibration | None
@@ -286,6 +268,7 @@ class OperatorSplitter:
             )
         return found
 
+    @usual_defaults()
     def forecast(
         self,
         steps: int | None = None,
@@ -302,8 +285,10 @@ class OperatorSplitter:
         if (steps is None) == (times is None):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
-            if not isinstance(steps, int) or steps < 1:
-                raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
+            if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+                raise OpsplitError(
+                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
+                )
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
@@ -313,11 +298,13 @@ class OperatorSplitter:
         def run(compositions: list[Composition]) -> list[Forecast]:
             last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_
-            )
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
+                timed=True,
+            )  # fmt: skip
 
         # By itself, so that a band does not change the rounding of its forecast.
-        made = run([pick]) + (run(others) if others else [])
+        with within(get_search(self.search).max_seconds):
+            made = run([pick]) + (run(others) if others else [])
         first, spread = made[0], None
         if deviation:
             observed = len(found.window.frames[trajectory])
@@ -338,6 +325,7 @@ class OperatorSplitter:
             explained=self.verdict_.trusted,
         )
 
+    @usual_defaults()
     def predict(
         self,
         steps: int | None = None,
@@ -378,6 +366,7 @@ class OperatorSplitter:
             found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
         )
 
+    @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()

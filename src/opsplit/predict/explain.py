@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +21,7 @@ from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, SearchResult, Strategy
+from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
@@ -106,7 +106,6 @@ class Explainer:
         self.frames, self.moments = recent_frames(
             observed, plan.last, model.config.channels, plan.device
         )
-        self._began = time.perf_counter()
 
     @cached_property
     def freedom(self) -> Freedom:
@@ -133,13 +132,13 @@ class Explainer:
         )
         best = yield from self.attempt(tried[0])
         for units in tried[1:]:
-            if best.verdict.unexplained < ENOUGH or self._late():
+            if best.verdict.unexplained < ENOUGH or time_is_up():
                 return best
             found = yield from self.attempt(units)
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or self._late():
+            if not best.strained or time_is_up():
                 break
             slower = replace(best.units, time=best.units.time / SLOWER)
             found = yield from self.attempt(slower)
@@ -185,7 +184,3 @@ class Explainer:
             grid = resolved_grid(given, trained, frames)
         self.model.check(grid, self.observed.data.shape[2])
         return grid
-
-    def _late(self) -> bool:
-        most = self.plan.search.max_seconds
-        return most is not None and time.perf_counter() - self._began > most

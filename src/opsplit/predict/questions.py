@@ -6,6 +6,7 @@ questions of many windows can be answered in shared calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,12 +14,16 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.window import Window
 from opsplit.search import Composition, Objective, SearchResult, Strategy
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
+
+TOGETHER_MB = 256.0
+"""Compositions are scored together up to so much memory; more makes nothing quicker."""
 
 Answer = TypeVar("Answer")
 Asking = Generator["Question", Any, Answer]
@@ -38,12 +43,23 @@ class Problem:
     scheme: Scheme
     refinement: int
     memory_mb: float
+    """Limit of the working memory."""
 
     def objective(self) -> Objective:
         return Objective(
             self.dictionary, self.frames, self.grid, self.steps, self.scheme, self.refinement,
-            self.memory_mb,
+            min(self.memory_mb, TOGETHER_MB),
         )  # fmt: skip
+
+    def check(self, search: Strategy, objective: Objective) -> None:
+        """Refuse what cannot be searched within the memory."""
+        needed = search.least_mb(objective)
+        if needed > self.memory_mb:
+            raise OpsplitError(
+                f"{len(self.dictionary)} operators on fields of {self.frames[0].numel()} numbers "
+                f"need {needed:.0f} MB, the limit is {self.memory_mb:.0f} MB; add --memory-mb "
+                f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
+            )
 
 
 @dataclass(frozen=True)
@@ -90,4 +106,6 @@ def answered(asking: Asking[Answer], search: Strategy, report: Report | None = N
             answer = question.verdict()
         else:
             objective = question.objective()
+            if isinstance(question, Problem):
+                question.check(search, objective)
             answer = search.run(objective, report), objective

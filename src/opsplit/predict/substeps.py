@@ -8,6 +8,7 @@ import torch
 
 from opsplit.predict.questions import Asking, Finer, Problem, Searched
 from opsplit.search import Composition, Objective
+from opsplit.search.budget import time_is_up
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""
@@ -41,7 +42,7 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
     """
     result, objective = yield problem
     still = persistence_error(objective)
-    while objective.refinement < MOST:
+    while objective.refinement < MOST and not time_is_up():
         error = result.pick.fit_error
         gap = splitting_error(objective, result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)

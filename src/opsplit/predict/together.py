@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from opsplit.errors import OpsplitError
-from opsplit.predict.questions import Answer, Asking, Judged, Problem, Question
+from opsplit.predict.questions import TOGETHER_MB, Answer, Asking, Judged, Problem, Question
 from opsplit.predict.verdict import alike, measure_together
 from opsplit.search import Objective, Strategy
 
@@ -38,7 +38,11 @@ def answered_together(
             key = way if search.limited else _key(question)
             groups.setdefault(key, []).append(way)
         for group in groups.values():
-            answers = _answers([asked[way] for way in group], search)
+            try:
+                answers = _answers([asked[way] for way in group], search)
+            except OpsplitError as reason:
+                ends.update(dict.fromkeys(group, reason))
+                continue
             for way, answer in zip(group, answers, strict=True):
                 go_on(way, answer)
     return [ends[way] for way in range(len(ways))]
@@ -75,6 +79,8 @@ def _answers(questions: list[Question], search: Strategy) -> list[Any]:
             )
         )  # fmt: skip
     joint = _joint(questions)
+    if isinstance(first, Problem):
+        first.check(search, joint)
     results = search.run_all(joint)
     return [(result, joint.only([i])) for i, result in enumerate(results)]
 
@@ -89,7 +95,8 @@ def _joint(questions: list[Question]) -> Objective:
         problems = [q for q in questions if isinstance(q, Problem)]
         return Objective(
             first.dictionary, torch.stack([q.frames for q in problems]), first.grid, first.steps,
-            first.scheme, first.refinement, first.memory_mb, [q.dictionary for q in problems],
+            first.scheme, first.refinement, min(first.memory_mb, TOGETHER_MB),
+            [q.dictionary for q in problems],
         )  # fmt: skip
     before = [q.before for q in questions if not isinstance(q, Problem | Judged)]
     return Objective.together(before).refined(first.refinement)

@@ -97,12 +97,12 @@ def learn(
     check = evidence.pairs(environments, unseen=True, seed=2)
     candidates: dict[tuple[tuple[int, ...], ...], str] = {}
     for library in known:
-        chosen = tuple(
-            tuple(sorted(select(fit, unseen, c, _allowed(library, atoms, c)).terms))
-            for c in range(channels)
-        )
-        if any(chosen):
-            candidates.setdefault(chosen, library.name)
+        chosen = [
+            select(fit, unseen, c, _allowed(library, atoms, c)).terms for c in range(channels)
+        ]
+        for shorter in _beginnings(chosen, atoms):
+            if any(shorter):
+                candidates.setdefault(shorter, library.name)
     # Where nothing explains anything, the operator that does nothing is all there is.
     candidates = candidates or {((0,),) * channels: known[0].name}
     tried: list[tuple[Rival, Spectral, Tensor, Tensor]] = []
@@ -124,6 +124,20 @@ def learn(
         parameters = _pooled(family, parameters, labels, [*train, *check], evidence)
         found = errors(family, parameters, check, grid)
     return Learned(name, tuple(environments), family, parameters, found, tuple(t[0] for t in tried))
+
+
+def _beginnings(
+    chosen: Sequence[Sequence[int]], atoms: Sequence[Atom]
+) -> list[tuple[tuple[int, ...], ...]]:
+    """Terms to try, per channel; of linear ones first the best one, then the best two, and so on.
+
+    Frames far apart make integrals between them inexact, and further terms mend that; the exact
+    flow of a linear operator needs no such terms.
+    """
+    linear = all(atoms[j].linear for terms in chosen for j in terms)
+    most = max(map(len, chosen))
+    counts = range(1, most + 1) if linear else [most]
+    return [tuple(tuple(sorted(terms[:n])) for terms in chosen) for n in counts]
 
 
 def _allowed(library: Library, atoms: Sequence[Atom], channel: int) -> list[int]:

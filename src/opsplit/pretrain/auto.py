@@ -84,9 +84,7 @@ class Structure:
                     for r in one.rivals
                 ],
             })  # fmt: skip
-        weak = [
-            row["mechanism"] for row in rows if row["error"] > GOOD or row["worst"] > 10 * GOOD
-        ]
+        weak = [row["mechanism"] for row in rows if row["error"] > GOOD or row["worst"] > 10 * GOOD]
         verdict = "good for compositions"
         if weak:
             verdict = (

@@ -49,8 +49,8 @@ class Comparison:
         """The estimator of the last method, which pictures show."""
         return list(self.fitted.values())[-1]
 
-    def rollout(self) -> Rollout:
-        """The comparison as a picture shows it."""
+    def rollout(self, alone: dict[str, Tensor] | None = None) -> Rollout:
+        """The comparison as a picture shows it, beside what single mechanisms `alone` would do."""
         found, window, truth = self.best.coefficients_, self.observed.data[0], self.future.data[0]
         lines = [
             f"{len(window)} frames observed, {len(truth)} predicted,",
@@ -66,7 +66,7 @@ class Comparison:
             "composition found:",
             *self.best.composition_.label.replace("] + ", "] +\n").split("\n"),
         ]
-        return Rollout(self.observed, self.future, self.predictions, "\n".join(lines))
+        return Rollout(self.observed, self.future, self.predictions, "\n".join(lines), alone or {})
 
 
 @usual_defaults()

@@ -162,6 +162,7 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
     """`Pretrain` with the flags of the operator, and the defaults of preset and file, that the
     arguments ask for."""
     from opsplit.commands.flags import with_flags
+    from opsplit.physics import PHYSICS
     from opsplit.pretrain.config import PRESETS
     from opsplit.pretrain.files import read_settings
 
@@ -171,6 +172,7 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
         preset if preset in PRESETS else None,  # the parser refuses another one
         _given(arguments, "--operator"),
         stored=_given(arguments, "--data") is not None,
+        name=next((word for word in arguments if word in PHYSICS), ""),
     )
     parts = [with_flags(operator), with_flags(encoder), with_flags(training)]
     nested: list[tuple[str, Any, Any]] = [

@@ -39,6 +39,8 @@ class Physics(ABC):
     """Whether `f(a u) = a f(u)`, so that observed windows may be scaled to unit size."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "cpu": {}}
     """Constructor arguments of the paper's sizes and of those that two cores can afford."""
+    trained: ClassVar[Mapping[str, int]] = {"code": 2, "steps": 300_000}
+    """What the paper sets for a training: numbers in a code, and steps."""
     tolerance: ClassVar[float] = 1e-3
     """Share of the change in one frame by which two simulations with other steps may differ."""
 

@@ -183,9 +183,11 @@ def _deviation(frames: Sequence[Tensor]) -> float:
 
 
 def _ratio(given: Sequence[float], trained: Sequence[float]) -> float:
-    """The usual ratio of the axes."""
-    logs = [math.log(a / b) for a, b in zip(given, trained, strict=True)]
-    return math.exp(sum(logs) / len(logs))
+    """The usual ratio of the axes; exact where they agree."""
+    ratios = [a / b for a, b in zip(given, trained, strict=True)]
+    if all(math.isclose(ratio, ratios[0], rel_tol=1e-9) for ratio in ratios):
+        return ratios[0]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _even(ratio: float) -> float:

@@ -13,13 +13,14 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
+from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
-from opsplit.search import Objective, SearchResult, Strategy
+from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
@@ -146,15 +147,18 @@ class Explainer:
         if plan.search.fits_strengths:
             named = oriented(named, window.grid, window.frames[0][-1])
         given = 1 if plan.refinement == "auto" else plan.refinement
-        objective = Objective(
-            named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
-        )
+        frames, steps = window.joined, window.steps()
+        search = plan.search
+        if isinstance(search, Pursuit) and is_large(frames):
+            frames, steps = last_frames(frames, steps)
+            named, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
+            given = found if plan.refinement == "auto" else given
+            search = confirming(search)
+        objective = self._objective(named, frames, window.grid, steps, given)
         if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(
-                objective, lambda o: plan.search.run(o, self.report)
-            )
+            result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
         else:
-            result = plan.search.run(objective, self.report)
+            result = search.run(objective, self.report)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
@@ -162,6 +166,20 @@ class Explainer:
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)
+
+    def _objective(
+        self,
+        operators: OperatorDictionary,
+        frames: Tensor,
+        grid: Grid,
+        steps: float | list[float],
+        refinement: int,
+    ) -> Objective:
+        plan = self.plan
+        return Objective(operators, frames, grid, steps, plan.scheme, refinement, plan.memory_mb)
+
+    def _run(self, objective: Objective) -> SearchResult:
+        return self.plan.search.run(objective, self.report)
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Turn:
-    """A way to turn an operator round, and the coefficients that change their sign."""
+    """A way to turn operators round, and the coefficients that change their sign."""
 
     family: OperatorFamily
     flipped: Names
@@ -32,10 +33,10 @@ class Turn:
 def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> OperatorDictionary:
     """The dictionary, and copies of its operators whose coefficients have the opposite sign.
 
-    Operators of one mechanism are turned round alike: mirrored along an axis, or negated. The
-    first of these that changes a sign counts: on `frame` it must give the negative rate, or, for
-    an operator of several terms in one dimension, an order or a degree says so. Operators that no
-    turn changes, such as diffusion, have no copy.
+    The degree of a term says whether negated operators change its sign, the order whether mirrored
+    ones do. In several dimensions, and where neither is known, `frame` says it: a copy that gives
+    the negative rate there has the opposite sign. Operators that no turn changes, such as
+    diffusion, have no copy.
 
     Arguments:
         grid: the space.
@@ -45,8 +46,11 @@ def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> Opera
     for part in dictionary.parts:
         mine = np.arange(offset, offset + len(part))
         for names, members in _mechanisms(dictionary, mine).items():
-            turn = _turn(dictionary, part, members - offset, names, grid, frame)
-            if turn is not None:
+            turns: dict[Names, Turn] = {}
+            one = replace(part, codes=part.codes[[members[len(members) // 2] - offset]])
+            for turn in _turns(one, names, dictionary.terms, grid, frame):
+                turns.setdefault(turn.flipped, turn)
+            for turn in turns.values():
                 found = found.merge(_copies(dictionary, part, members, offset, turn))
         offset += len(part)
     return found
@@ -62,59 +66,57 @@ def _mechanisms(dictionary: OperatorDictionary, among: np.ndarray) -> dict[Names
     return {names: np.asarray(members) for names, members in held.items()}
 
 
-def _turn(
-    dictionary: OperatorDictionary,
-    part: Part,
-    places: np.ndarray,
-    names: Names,
-    grid: Grid,
-    frame: Tensor,
-) -> Turn | None:
-    terms = [dictionary.terms.get(name) for name in names]
-    if len(names) == 1 and terms[0] is not None and not terms[0].signed:
+def _turns(
+    one: Part, names: Names, terms: Mapping[str, Term], grid: Grid, frame: Tensor
+) -> Iterator[Turn]:
+    """The turns of a mechanism that change signs, by one operator of it."""
+    known = {name: terms.get(name) or Term(name, signed=True) for name in names}
+    signed = known[names[0]].signed
+    negated, mirrored = Negated(one.family), _mirrored(one, grid, frame)
+    even = _flipped(known, [None if t.degree is None else t.degree + 1 for t in known.values()])
+    orders = [t.order for t in known.values()] if grid.ndim == 1 else [None]
+    odd = _flipped(known, orders)
+    if even is None and len(names) == 1:
+        even = names if signed and _opposite(negated, one, grid, frame) else ()
+    if odd is None and mirrored and len(names) == 1:
+        odd = names if signed and _opposite(mirrored, one, grid, frame) else ()
+    if even:
+        yield Turn(negated, even, "negated")
+    if odd and mirrored:
+        yield Turn(mirrored, odd, f"mirrored along {'xyz'[mirrored.axis]}")
+    both = tuple(name for name in names if (name in (even or ())) != (name in (odd or ())))
+    if even and odd and mirrored and both:
+        yield Turn(Negated(mirrored), both, "mirrored and negated")
+
+
+def _mirrored(one: Part, grid: Grid, frame: Tensor) -> Mirrored | None:
+    """The operator mirrored along the axis that changes it most."""
+    axes = [axis for axis, word in enumerate(grid.boundary) if word == "periodic"]
+    made = [Mirrored(one.family, axis) for axis in axes]
+    if len(made) < 2:
+        return made[0] if made else None
+    return min(made, key=lambda family: _misses(family, one, grid, frame))
+
+
+def _flipped(terms: Mapping[str, Term], powers: Sequence[int | None]) -> Names | None:
+    """Names of the terms with an odd power; empty if one has no sign, None if one is unknown."""
+    if any(power is None for power in powers):
         return None
-    for family, word in _families(part.family, grid):
-        if len(names) > 1:
-            flipped = _flipped(family, names, terms)
-            if flipped:
-                return Turn(family, flipped, word)
-        elif _opposite(family, part, places, grid, frame):
-            return Turn(family, names, word)
-    return None
+    odd = [name for name, power in zip(terms, powers, strict=True) if power and power % 2]
+    return tuple(odd) if all(terms[name].signed for name in odd) else ()
 
 
-def _families(inner: OperatorFamily, grid: Grid) -> Iterator[tuple[OperatorFamily, str]]:
-    for axis, word in enumerate(grid.boundary):
-        if word == "periodic":
-            yield Mirrored(inner, axis), f"mirrored along {'xyz'[axis]}"
-    yield Negated(inner), "negated"
-
-
-def _flipped(family: OperatorFamily, names: Names, terms: list[Term | None]) -> Names:
-    """Coefficients of several terms that change their sign; none if that is not known."""
-    flipped = []
-    for name, term in zip(names, terms, strict=True):
-        mirrored = isinstance(family, Mirrored)
-        power = None if term is None else term.order if mirrored else term.degree
-        if term is None or power is None or (mirrored and family.ndim > 1):
-            return ()
-        if power % 2 == (1 if mirrored else 0):
-            if not term.signed:
-                return ()
-            flipped.append(name)
-    return tuple(flipped)
+def _opposite(family: OperatorFamily, one: Part, grid: Grid, frame: Tensor) -> bool:
+    return _misses(family, one, grid, frame) <= OPPOSITE
 
 
 @torch.no_grad()
-def _opposite(
-    family: OperatorFamily, part: Part, places: np.ndarray, grid: Grid, frame: Tensor
-) -> bool:
-    """Whether a copy gives the negative rate: measured with the middle operator of them all."""
-    one = torch.as_tensor(places[[len(places) // 2]])
-    parameters = replace(part, codes=part.codes[one]).parameters().to(frame)
-    u = frame[None, None] / part.scale
-    rate, other = (f.rate(f.prepare(parameters, grid), u) for f in (part.family, family))
-    return bool((rate + other).norm() <= OPPOSITE * rate.norm()) and bool(rate.norm() > 0)
+def _misses(family: OperatorFamily, one: Part, grid: Grid, frame: Tensor) -> float:
+    """How far a copy is from the negative rate, as a share of the rate."""
+    parameters, u = one.parameters().to(frame), frame[None, None] / one.scale
+    rate, other = (f.rate(f.prepare(parameters, grid), u) for f in (one.family, family))
+    size = float(rate.norm())
+    return float((rate + other).norm()) / size if size > 0 else math.inf
 
 
 def _copies(

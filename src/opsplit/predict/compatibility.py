@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from opsplit.dictionary import OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -15,7 +17,8 @@ from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
-from opsplit.search import Composition
+from opsplit.predict.verdict import Verdict
+from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -44,6 +47,10 @@ class Code(StrEnum):
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
     WEAK_OPERATORS = "weak-operators"
+    ALIKE = "alike"
+    SIGN = "sign"
+    MEMORY = "memory"
+    STILL = "still"
 
 
 class Severity(StrEnum):
@@ -63,6 +70,8 @@ UNLIKE = frozenset(
         Code.AMPLITUDE,
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
+        Code.ALIKE,
+        Code.STILL,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -227,6 +236,39 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
+
+
+def about_result(
+    dictionary: OperatorDictionary, found: SearchResult, verdict: Verdict
+) -> list[Issue]:
+    """What a user should know about coefficients that were found.
+
+    Arguments:
+        dictionary: the model's own operators.
+    """
+    texts = [
+        (
+            Code.ALIKE,
+            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
+            "tell which of them is at work, and the coefficients are one choice among several.",
+        )
+        for one, other in found.alike
+    ]
+    if found.remark:
+        texts.append((Code.MEMORY, found.remark))
+    if verdict.skill is None:
+        texts.append((Code.STILL, "Nothing changes in these frames: they say no coefficient."))
+    for name, value in found.identified.items():
+        own = dictionary.coefficients.get(name, np.zeros(0))
+        sizes = set(own[own != 0].tolist())
+        # A number that all operators share is no parameter of the physics.
+        if len(sizes) == 1 and value * sizes.pop() < 0:
+            words = (
+                f"{name} has the opposite sign of the model's: the fields or an axis of the data "
+                "follow the other sign convention."
+            )
+            texts.append((Code.SIGN, words))
+    return [Issue(code, Severity.NOTE, text) for code, text in texts]
 
 
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:

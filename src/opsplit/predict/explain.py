@@ -13,6 +13,7 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
+from opsplit.operators import OperatorFamily
 from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
@@ -114,11 +115,18 @@ class Explainer:
             return Freedom(False, False, False, False)
         return Freedom.of(self.used)
 
+    @property
+    def _bound(self) -> OperatorFamily | None:
+        """Operators that act at the spacing of the training grid only, if there are any."""
+        families = (part.family for part in self.used.parts)
+        return next((family for family in families if family.grid_bound), None)
+
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
         observed, config = self.observed, self.model.config
-        bound = any(part.family.grid_bound for part in self.used.parts)
-        tried = choose_units(self.frames, observed.grid, observed.dt, config, self.freedom, bound)
+        tried = choose_units(
+            self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
+        )
         best = self.attempt(tried[0])
         for units in tried[1:]:
             if best.verdict.unexplained < ENOUGH or self._late():
@@ -183,13 +191,11 @@ class Explainer:
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""
-        config = self.model.config
-        families = (part.family for part in self.used.parts)
-        bound = next((f for f in families if f.grid_bound), config.operator)
-        if bound.grid_bound:
-            grid = working_grid(bound, config.grid, given)
+        trained = self.model.config.grid
+        if self._bound is not None:
+            grid = working_grid(self._bound, trained, given)
         else:
-            grid = resolved_grid(given, config.grid, frames)
+            grid = resolved_grid(given, trained, frames)
         self.model.check(grid, self.observed.data.shape[2])
         return grid
 

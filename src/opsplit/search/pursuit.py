@@ -20,6 +20,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
+from opsplit.search.estimate import estimate
 from opsplit.search.objective import Objective
 from opsplit.search.screen import Screen, Sets
 from opsplit.search.strategy import (
@@ -95,6 +96,13 @@ class Pursuit(Strategy):
         room = objective.memory_mb * 2**20 / (40 * per_frame)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
+        if frames < min(self.screen_frames or observed, observed):
+            needed = math.ceil(40 * per_frame * observed / 2**20)
+            for record in records:
+                record.remark = (
+                    f"The memory limit leaves {frames} of {observed} frames for the choice of "
+                    f"operators; all of them need {needed} MB (say memory_mb)."
+                )
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))
@@ -161,11 +169,12 @@ class Pursuit(Strategy):
             if not promising:
                 break
         for w, screen in screens.items():
-            pick = records[w].pick
-            if pick is not None and self.refine != "none":
-                known = objective.dictionary.coefficients
-                found = screen.consensus(pick, known, self._most(objective))
-                records[w].identified, records[w].spread = found
+            if self.fits_strengths:
+                # Each may still become the pick, and one estimate belongs to one composition.
+                for tried in self.final(records[w]):
+                    records[w].estimates[tried.operators] = estimate(
+                        screen, tried, screen.mechanisms, self._most(objective)
+                    )
 
     def _score(
         self,

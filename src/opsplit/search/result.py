@@ -25,7 +25,7 @@ class Composition:
     fit_error: float
     """Mean over the observed transitions of the relative error of one step."""
     coefficients: Mapping[str, float]
-    """Sum of the parts' coefficients."""
+    """Sum of the parts' coefficients, or a better estimate that agrees with it."""
     label: str
     """The parts in words."""
     free_run_error: float | None = None
@@ -96,12 +96,19 @@ class SearchResult:
     """Why the search ended."""
     cost: Cost
     """What was spent on all windows of the search together."""
-    identified: Mapping[str, float] = field(default_factory=dict)
-    """Estimated coefficients of the observed dynamics."""
     spread: Mapping[str, float] = field(default_factory=dict)
     """Uncertainty of each coefficient, from explanations that fit nearly as well."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself (`refine="codes"`)."""
+    alike: tuple[tuple[str, str], ...] = ()
+    """Mechanisms of the pick, each with another one that explains these frames as well."""
+    remark: str = ""
+    """What a user should know about the way the search was done."""
+
+    @property
+    def identified(self) -> Mapping[str, float]:
+        """Estimated coefficients of the observed dynamics: those of the pick."""
+        return self.pick.coefficients
 
     def rows(self) -> list[dict[str, Any]]:
         """The best composition of every length; `pick` marks the chosen one."""

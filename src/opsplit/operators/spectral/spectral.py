@@ -147,8 +147,8 @@ class Spectral(OperatorFamily):
         super().check_grid(grid)
         if not grid.periodic:
             raise OpsplitError(
-                f"Spectral operators need periodic axes, the data have {grid.boundary}. "
-                'Use family="unet" for walls.'
+                f"Spectral operators need periodic axes, the data have {grid.boundary}; a fit "
+                "continues fields beyond walls by symmetry."
             )
 
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:

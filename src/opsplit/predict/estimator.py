@@ -21,6 +21,7 @@ from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.predict.adapt import adapt
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
@@ -29,6 +30,7 @@ from opsplit.predict.compatibility import (
     compatibility,
     refuse,
     resampled,
+    symmetry_issue,
     unlike_training,
     weak_operators,
 )
@@ -136,6 +138,7 @@ class OperatorSplitter:
         *,
         times: Sequence[float] | np.ndarray | Tensor | None = None,
         trajectory: int | None = None,
+        boundary: str | Sequence[str] | None = None,
     ) -> OperatorSplitter:
         """Find the one composition that explains the frames `u`.
 
@@ -151,23 +154,30 @@ class OperatorSplitter:
             times: instead of `dt`, the time of every frame; frames that are missing between two
                 are not made up, the pair is left out.
             trajectory: fit only this one of several.
+            boundary: ends of the axes of an array, such as `"dirichlet"`; as in `opsplit.read`
+                (default: found from the frames).
         """
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
         model = load_model(self.model, self.family)
-        recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
+        flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
+        recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        refuse(compatibility(model.config, recording))
+        adapted = adapt(model, recording)
+        model, recording, walls = adapted.model, adapted.recording, adapted.walls
+        refuse(compatibility(model.config, adapted.periodic))
         used = model.dictionary if dictionary is None else dictionary
         with within(search.max_seconds):
             observed = observed_frames(recording, self.window)
-            explainer = Explainer(observed, model, used, self._plan(search), report)
+            seen = walls.unfold(observed) if walls.any else observed
+            explainer = Explainer(seen, model, used, self._plan(search), report, walls)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
             found = explainer.best()
         window, objective, result = found.window, found.objective, found.result
-        issues = self._issues(recording, model, found, explainer.freedom)
+        issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
+        issues += self._issues(adapted.periodic, model, found, explainer.freedom)
         self.refinement_ = objective.refinement
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -178,7 +188,7 @@ class OperatorSplitter:
         self.units_ = window.units
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found = like(u, observed), found
+        self._like, self._found, self._walls = like(u, observed), found, walls
         self._back = _inverse(channel_order(observed.channels, model.config.channels))
         self._judge(found, issues, None if dictionary is not None else model.calibration)
         self._last = last_states(found, self.scheme)
@@ -300,7 +310,8 @@ class OperatorSplitter:
             members = torch.stack([f.frames for f in made])
             spread = forecast_deviation(first.frames, members, missed, observed)
             spread = spread[:, self._back].double() * units.amplitude
-        frames = units.outside(resample(first.frames, self.observed_.grid.shape))[:, self._back]
+        longer = self._walls.shape(self.observed_.grid.shape)
+        frames = self._walls.fold(units.outside(resample(first.frames, longer)))[:, self._back]
         # Never less than single precision, never more than the data have.
         kind = torch.promote_types(self.observed_.data.dtype, torch.float32)
         return replace(

@@ -130,7 +130,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or self._late():
+            if best.verdict.unexplained < ENOUGH or not best.strained or self._late():
                 break
             found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:

@@ -138,7 +138,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or time_is_up():
+            if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
                 break
             found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:

@@ -13,14 +13,15 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
-from opsplit.predict.questions import Asking, Judged, Problem, answered
+from opsplit.predict.coarse import confirming, last_frames, shortlist
+from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict
 from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
-from opsplit.search import Objective, SearchResult, Strategy
+from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
@@ -138,7 +139,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or time_is_up():
+            if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
                 break
             slower = replace(best.units, time=best.units.time / SLOWER)
             found = yield from self.attempt(slower)
@@ -163,7 +164,16 @@ class Explainer:
         problem = Problem(
             named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
         )
-        if plan.refinement == "auto" and plan.search.name == "pursuit":
+        automatic = plan.refinement == "auto"
+        if isinstance(plan.search, Pursuit) and is_large(problem.frames):
+            few, steps = last_frames(problem.frames, problem.steps)
+            problem = replace(problem, frames=few, steps=steps)
+            named, substeps = yield from shortlist(problem)
+            problem = replace(
+                problem, dictionary=named, refinement=substeps if automatic else given,
+                search=confirming(plan.search),
+            )  # fmt: skip
+        if automatic and plan.search.name == "pursuit":
             result, objective = yield from search_substeps(problem)
         else:
             result, objective = yield problem

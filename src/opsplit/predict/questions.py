@@ -25,11 +25,19 @@ from opsplit.splitting import Scheme
 TOGETHER_MB = 256.0
 """Compositions are scored together up to so much memory; more makes nothing quicker."""
 
+LARGE = 50_000
+"""Frames with more numbers than this are screened first."""
+
 Answer = TypeVar("Answer")
 Asking = Generator["Question", Any, Answer]
 """A way to an answer that asks questions."""
 Searched = tuple[SearchResult, Objective]
 """The answer to a search: the result, and the objective of the one window."""
+
+
+def is_large(frames: Tensor) -> bool:
+    """Whether frames `(time, channel, *space)` are worth a screening."""
+    return frames[0].numel() > LARGE
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,19 @@ class Problem:
     refinement: int
     memory_mb: float
     """Limit of the working memory."""
+    search: Strategy | None = None
+    """Another search than the usual one."""
+
+    @property
+    def scored_mb(self) -> float:
+        """Memory of the compositions that are scored together."""
+        # The rates of a large window must fit, several frames of them.
+        return self.memory_mb if is_large(self.frames) else min(self.memory_mb, TOGETHER_MB)
 
     def objective(self) -> Objective:
         return Objective(
             self.dictionary, self.frames, self.grid, self.steps, self.scheme, self.refinement,
-            min(self.memory_mb, TOGETHER_MB),
+            self.scored_mb,
         )  # fmt: skip
 
     def check(self, search: Strategy, objective: Objective) -> None:
@@ -68,6 +84,7 @@ class Finer:
 
     before: Objective
     refinement: int
+    search: Strategy | None = None
 
     def objective(self) -> Objective:
         return self.before.refined(self.refinement)
@@ -106,6 +123,7 @@ def answered(asking: Asking[Answer], search: Strategy, report: Report | None = N
             answer = question.verdict()
         else:
             objective = question.objective()
+            used = question.search or search
             if isinstance(question, Problem):
-                question.check(search, objective)
-            answer = search.run(objective, report), objective
+                question.check(used, objective)
+            answer = used.run(objective, report), objective

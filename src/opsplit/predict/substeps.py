@@ -51,7 +51,7 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
         # The usual scheme is of second order: twice the substeps, a quarter of the error.
         factor = math.sqrt(gap / allowed) if gap > allowed else 4.0
         wanted = math.ceil(objective.refinement * min(4.0, max(2.0, factor)))
-        again, finer = yield Finer(objective, min(MOST, wanted))
+        again, finer = yield Finer(objective, min(MOST, wanted), problem.search)
         if not again.pick.fit_error < error:
             # Finer splitting does not explain more: something else is wrong.
             break

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from opsplit.errors import OpsplitError
-from opsplit.predict.questions import TOGETHER_MB, Answer, Asking, Judged, Problem, Question
+from opsplit.predict.questions import Answer, Asking, Judged, Problem, Question
 from opsplit.predict.verdict import alike, measure_together
 from opsplit.search import Objective, Strategy
 
@@ -55,7 +55,7 @@ def _key(question: Question) -> Hashable:
         shape = tuple(question.frames.shape)
         rest = (question.grid, steps, question.scheme, question.refinement, question.memory_mb)
         operators = tuple(part.key for part in question.dictionary.parts)
-        return ("problem", operators, shape, *rest)
+        return ("problem", operators, shape, question.search, *rest)
     if isinstance(question, Judged):
         if not alike(question.window, question.dt):
             return id(question)
@@ -63,7 +63,7 @@ def _key(question: Question) -> Hashable:
         how = (len(question.pick), question.dt, question.scheme, question.refinement)
         return ("judged", id(question.operators), moments, *how)
     # Objectives that come from one search share their operators.
-    return ("finer", id(question.before.operators), question.refinement)
+    return ("finer", id(question.before.operators), question.search, question.refinement)
 
 
 def _answers(questions: list[Question], search: Strategy) -> list[Any]:
@@ -78,10 +78,10 @@ def _answers(questions: list[Question], search: Strategy) -> list[Any]:
                 first.dt, first.scheme, first.refinement,
             )
         )  # fmt: skip
-    joint = _joint(questions)
+    joint, used = _joint(questions), first.search or search
     if isinstance(first, Problem):
-        first.check(search, joint)
-    results = search.run_all(joint)
+        first.check(used, joint)
+    results = used.run_all(joint)
     return [(result, joint.only([i])) for i, result in enumerate(results)]
 
 
@@ -95,7 +95,7 @@ def _joint(questions: list[Question]) -> Objective:
         problems = [q for q in questions if isinstance(q, Problem)]
         return Objective(
             first.dictionary, torch.stack([q.frames for q in problems]), first.grid, first.steps,
-            first.scheme, first.refinement, min(first.memory_mb, TOGETHER_MB),
+            first.scheme, first.refinement, first.scored_mb,
             [q.dictionary for q in problems],
         )  # fmt: skip
     before = [q.before for q in questions if not isinstance(q, Problem | Judged)]

@@ -38,6 +38,11 @@ class Term(NamedTuple):
         return len(self.factors)
 
     @property
+    def pointwise(self) -> bool:
+        """Whether it is a reaction: nothing but values at the same point."""
+        return not self.outer and not any(name for _, name in self.factors)
+
+    @property
     def order(self) -> float:
         return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
 
@@ -177,8 +182,29 @@ class Products(Nonlinearity):
             values.append(value)
         return torch.stack(values, 2)
 
+    def local(self, tensors: Tensors) -> Tensor | None:
+        weights = tensors["weights"]
+        if weights.requires_grad or self.dealias > 1:
+            return None
+        terms = [parse(text) for text in self.terms]
+        spread = [self._masks(t) or bool(t.outer) or any(n for _, n in t.factors) for t in terms]
+        return ~weights[:, :, spread].ne(0).flatten(1).any(1)
+
+    def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        weights = tensors["weights"]
+        used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
+        centred = u
+        if self.centre:
+            centred = u - u.new_tensor(self.centre).reshape(-1, *[1] * (u.ndim - 3))
+        total = torch.zeros_like(u)
+        for j in used:
+            factors = [centred[:, :, c : c + 1] for c, _ in parse(self.terms[j]).factors]
+            own = weights[:, :, j].reshape(len(u), 1, -1, *[1] * (u.ndim - 3))
+            total = total + (own * math.prod(factors[1:], start=factors[0]) if factors else own)
+        return total
+
     def _masks(self, term: Term) -> bool:
-        return self.dealias < 1 and not (self.alias_reactions and term.order == 0)
+        return self.dealias < 1 and not (self.alias_reactions and term.pointwise)
 
     def _factors(self, term: Term) -> list[Factor]:
         return [Factor(c, name, self._masks(term)) for c, name in term.factors]
@@ -242,7 +268,7 @@ def _distinct(
     outer: dict[tuple[str, bool], None] = {}
     factors: dict[Factor, None] = {}
     for term in map(parse, terms):
-        masked = dealiased and not (alias_reactions and term.order == 0)
+        masked = dealiased and not (alias_reactions and term.pointwise)
         outer[term.outer, masked] = None
         factors |= {Factor(c, name, masked): None for c, name in term.factors}
     return list(outer), list(factors)

@@ -55,7 +55,7 @@ SEARCH := OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study
 # In the order of the paper: tables 1 to 9, then figures. Every command goes on where it stopped.
 results: env  ## Recompute the tables and figures in docs/results
 	@$(PIP) -e '.[sindy]'
-	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results
+	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results --force
 	$(STUDY) splitting
 	$(SEARCH) robustness
 	$(STUDY) mixed
@@ -64,8 +64,8 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) unets
 	$(STUDY) wallclock
 	$(STUDY) minutes
-	$(BIN)/opsplit figures --only contour
-	$(BIN)/opsplit figures --only rollouts
+	$(BIN)/opsplit figures --only contour --force
+	$(BIN)/opsplit figures --only rollouts --force
 	$(BIN)/opsplit demo --out docs/results/demo
 	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
 	$(STUDY) report

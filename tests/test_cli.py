@@ -225,12 +225,11 @@ def test_finished_work_is_not_done_again(
     line += " --out made"
     made, record = tmp_path / "made" / file, tmp_path / "made" / "opsplit.json"
 
-    def touched() -> bool:
+    def touched(more: str = "") -> bool:
         """Whether a run writes the file anew."""
-        made.touch()
-        before = made.stat().st_mtime_ns
-        seen.append(cli(line))
-        return made.stat().st_mtime_ns != before
+        before = made.stat().st_ino if made.exists() else None
+        seen.append(cli(line + more))
+        return made.stat().st_ino != before
 
     seen = [cli(line)]
     first = record.read_bytes()
@@ -240,17 +239,24 @@ def test_finished_work_is_not_done_again(
     assert record.read_bytes() == first
     assert json.loads(cli(f"{line} --json")) == json.loads(first)["result"]
 
-    line += " --force"
-    assert touched()
+    assert touched(" --force")
     assert "finished before" not in seen[-1]
-    line = line.removesuffix(" --force")
+    # A file that somebody changed or took away is not what the record speaks of.
+    whole = made.read_bytes()
+    made.write_bytes(whole[:-1])
+    assert touched() and made.stat().st_size == len(whole)
+    made.unlink()
+    assert touched() and made.stat().st_size == len(whole)
+    changes = [lambda: change]
     if command in ("search", "identify", "predict"):
-        np.save(frames, 2 * np.load(frames))
-        assert touched()
-        assert not touched()
-    line += f" {change}"
-    assert touched()
-    assert record.read_bytes() != first
+        changes.append(lambda: np.save(frames, 2 * np.load(frames)) or "")
+    for make in changes:
+        line += f" {make()}"
+        before = made.read_bytes()
+        with pytest.raises(SystemExit):
+            cli(line)
+        assert made.read_bytes() == before
+        assert touched(" --force") and not touched()
 
 
 def test_changed_model_is_searched_again(
@@ -262,7 +268,9 @@ def test_changed_model_is_searched_again(
     assert json.loads(cli(line)) == first
     fewer = tiny_model.dictionary.select([0, 1])
     Model(tiny_model.disco, fewer).save(tmp_path / "model")
-    assert json.loads(cli(line))["composition"] != first["composition"]
+    with pytest.raises(SystemExit):
+        cli(line)
+    assert json.loads(cli(f"{line} --force"))["composition"] != first["composition"]
 
 
 def test_benchmark(cli: Cli, tmp_path: Path, tiny_folder: Path) -> None:

@@ -213,8 +213,8 @@ def summarise(cell: Cell, rows: list[Row], model: Model | None = None) -> dict[s
         "seconds_per_trajectory": mean([row.seconds for row in rows]),
         "operator_evaluations": mean([float(row.evaluations) for row in rows]),
         "peak_memory_mb": max(row.peak_memory_mb or 0 for row in rows) or None,
-        "training_minutes": sum(run["minutes"] for run in trainings) or None,
-        "training_command": "; ".join(run["command"] for run in trainings) or None,
+        "training_minutes": sum(run.get("minutes", 0) for run in trainings) or None,
+        "training_command": "; ".join(run.get("command", "unknown") for run in trainings) or None,
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from opsplit._files import origin, read_json, write_json, write_text
-from opsplit.commands.common import Common, fingerprint, model_files, once
+from opsplit._files import fingerprint, origin, read_json, write_json, write_text
+from opsplit.commands.common import Common, model_files, once
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Figures(Common):
     """Trajectories per point of the map."""
     out: Path | None = Path("docs/results/figures")
     """Folder for contour.png, rollout-COLUMN.png, their numbers, and a page with all of them."""
+    accumulates: ClassVar[bool] = True
 
     def run(self) -> None:
         from opsplit.model import bundled, locate
@@ -88,8 +89,11 @@ class Figures(Common):
         return [self.out / "contour.png"]
 
     def _points(self, file: Path, facts: dict[str, Any]) -> dict[str, dict[str, float]]:
-        """Points that were measured before with the same model, trajectories and seed."""
-        held = read_json(file) if file.exists() and not self.force else {}
+        """Points that were measured before with the same model, trajectories and seed.
+
+        `--force` may write over a finished picture; a point is the same whenever it is measured.
+        """
+        held = read_json(file) if file.exists() else {}
         same = all(held.get(k) == facts[k] for k in ("model", "n", "seed"))
         return held["points"] if same else {}
 

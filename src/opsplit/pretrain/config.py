@@ -24,7 +24,8 @@ class Budget(Settings):
     steps: Count = 300_000
     """Step budget."""
     minutes: Positive | None = None
-    """Time budget in minutes; the schedule ends with the budget that ends first."""
+    """Time budget in minutes; the schedule ends with the budget that ends first. The clock then
+    decides on the schedule, and no two runs are the same; steps alone repeat exactly."""
     validate_every: Count = 500
     """Steps between validations."""
     checkpoint_seconds: Positive = 120.0

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from opsplit._tensors import threads
+from opsplit._tensors import threads, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.model import Model, load_model
@@ -19,6 +19,7 @@ from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 
 
+@usual_defaults()
 def pretrain(
     data: Data,
     out: str | Path = "runs/model",

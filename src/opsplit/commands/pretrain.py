@@ -45,6 +45,9 @@ class Pretrain(Common):
     """Length of every space axis of --data, if the file does not say it."""
     boundary: tuple[str, ...] | None = None
     """periodic, reflect or zero, for every axis of --data, if the file does not say it."""
+    method: str | None = None
+    """Train a baseline instead: fno, mpp, geps, zebra or disco, with flags of its own (see
+    `opsplit pretrain --method fno --help`)."""
     recipe: str | None = None
     """Run the chain of trainings that made a bundled model (NAME or NAME/FAMILY), or of a .toml
     file; stages go to folders of --out."""
@@ -69,7 +72,12 @@ class Pretrain(Common):
 
     @classmethod
     def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
-        """The settings of a training, and their flags, follow from its operator."""
+        """The settings of a training, and their flags, follow from its operator or method."""
+        method = given(arguments, "--method")
+        if method is not None:
+            from opsplit.commands.baseline import baseline_command
+
+            return baseline_command(method, arguments), arguments
         return pretrain_command(arguments), without_operator(arguments)
 
     def run(self) -> None:
@@ -158,12 +166,12 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
     from opsplit.pretrain.config import PRESETS
     from opsplit.pretrain.files import read_settings
 
-    config, preset = _given(arguments, "--config"), _given(arguments, "--preset")
+    config, preset = given(arguments, "--config"), given(arguments, "--preset")
     base, operator, encoder, training = read_settings(
         None if config is None else Path(config),
         preset if preset in PRESETS else None,  # the parser refuses another one
-        _given(arguments, "--operator"),
-        stored=_given(arguments, "--data") is not None,
+        given(arguments, "--operator"),
+        stored=given(arguments, "--data") is not None,
     )
     parts = [with_flags(operator), with_flags(encoder), with_flags(training)]
     nested: list[tuple[str, Any, Any]] = [
@@ -191,7 +199,7 @@ def without_operator(arguments: list[str]) -> list[str]:
     return out
 
 
-def _given(arguments: list[str], flag: str) -> str | None:
+def given(arguments: list[str], flag: str) -> str | None:
     """The value of a flag, as `--flag value` or `--flag=value`."""
     for i, word in enumerate(arguments):
         if word == flag and i + 1 < len(arguments):

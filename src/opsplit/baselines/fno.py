@@ -47,8 +47,8 @@ class FNO(Baseline):
             )
         budget = Budget(steps=100_000, minutes=30, validate_every=100)
         if line:
-            return cls(width=64, increment=True), Fitting(budget, batch=32, learning_rate=1e-3)
-        return cls(width=24, modes=12, increment=True), Fitting(budget, 4, learning_rate=1e-3)
+            return cls(width=32, increment=True), Fitting(budget, batch=16, learning_rate=2e-3)
+        return cls(width=16, modes=12, increment=True), Fitting(budget, 4, learning_rate=2e-3)
 
     def build(self, facts: Facts) -> FourierOperator:
         return FourierOperator(self, len(facts.channels), facts.grid.ndim)
@@ -61,19 +61,19 @@ class FourierOperator(NextFrame):
         super().__init__()
         width = settings.width
         self.increment = settings.increment
-        self.lift = nn.Linear(OBSERVED * channels + ndim, width)
+        self.lift = Pointwise(OBSERVED * channels + ndim, width)
         self.spectral = nn.ModuleList(
             SpectralConvolution(width, settings.modes, ndim) for _ in range(settings.blocks)
         )
-        self.local = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.blocks))
-        self.project = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, channels))
+        self.local = nn.ModuleList(Pointwise(width, width) for _ in range(settings.blocks))
+        self.project = nn.Sequential(Pointwise(width, width), nn.GELU(), Pointwise(width, channels))
 
     def forward(self, window: Tensor) -> Tensor:
-        x = pointwise(self.lift, torch.cat([window.flatten(1, 2), coordinates(window)], 1))
+        x = self.lift(torch.cat([window.flatten(1, 2), coordinates(window)], 1))
         for number, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True), 1):
-            x = spectral(x) + pointwise(local, x)
+            x = spectral(x) + local(x)
             x = F.gelu(x) if number < len(self.local) else x
-        out = pointwise(self.project, x)
+        out = self.project(x)
         return window[:, -1] + out if self.increment else out
 
 
@@ -103,9 +103,14 @@ class SpectralConvolution(nn.Module):
         return torch.fft.irfftn(out, s=space, dim=axes)
 
 
-def pointwise(layer: nn.Module, x: Tensor) -> Tensor:
-    """A layer of the last axis, applied to the channels `(n, channel, *space)` of every point."""
-    return layer(x.movedim(1, -1)).movedim(-1, 1)
+class Pointwise(nn.Conv1d):
+    """One matrix for the channels `(n, channel, *space)` of every point."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(2)).unflatten(2, x.shape[2:])
 
 
 def coordinates(window: Tensor) -> Tensor:

@@ -100,9 +100,12 @@ class Baseline(Settings, ABC):
     def preset(cls, name: Literal["paper", "cpu", "tiny"], ndim: int) -> tuple[Self, Fitting]:
         """Sizes and training of a preset, for fields on so many axes."""
 
-    @abstractmethod
     def build(self, facts: Facts) -> Network:
-        """The network for data of these facts, with weights from torch's random numbers."""
+        """The network for data of these facts, with weights from torch's random numbers.
+
+        A baseline that is no `Network` has its own `train` and `load` instead.
+        """
+        raise NotImplementedError
 
     def train(
         self, data: Data, folder: Path, fitting: Fitting, name: str, execution: Execution

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,16 @@ class Training:
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), fitting.learning_rate, weight_decay=fitting.weight_decay
         )
-        counters: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0}
+        counters: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0, "core": 0.0}
         if self.file.exists():
             counters = checkpoint.load_state(self.file, self.network, {}, self.optimiser)
         self.step, self.running = int(counters["step"]), float(counters["running"])
+        self.core = float(counters["core"]) - time.process_time()
         self.clock = Clock(fitting.budget, fabric, float(counters["seconds"]))
+
+    def core_seconds(self) -> float:
+        """Time that processors have worked, less than the clock's where others share them."""
+        return self.core + time.process_time()
 
     @property
     def file(self) -> Path:
@@ -162,7 +168,12 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        facts = {"step": self.step, "seconds": self.clock.seconds(), "running": self.running}
+        facts = {
+            "step": self.step,
+            "seconds": self.clock.seconds(),
+            "running": self.running,
+            "core": self.core_seconds(),
+        }
         checkpoint.save_state(self.file, self.network, {}, self.optimiser, facts)
 
     def finish(self, rows: list[Row]) -> NetworkForecaster:
@@ -174,6 +185,7 @@ class Training:
             "parameters": sum(p.numel() for p in self.network.parameters()),
             "steps": self.step,
             "minutes": last["seconds"] / 60,
+            "core_minutes": self.core_seconds() / 60,
             "validation": {
                 k.removeprefix("validation "): v for k, v in last.items() if k.startswith("valid")
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,14 +66,10 @@ class NetworkForecaster(Forecaster):
             )
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(json.dumps(self.settings.to_json(), sort_keys=True).encode())
-        for name, tensor in sorted(self._weights().items()):
-            digest.update(name.encode())
-            digest.update(tensor.numpy().tobytes())
-        return digest.hexdigest()[:12]
+        return hash_of(self.settings, self.network.state_dict())
 
     def save(self, folder: Path) -> None:
-        save_tensors(folder / WEIGHTS, self._weights())
+        save_tensors(folder / WEIGHTS, numbers(self.network.state_dict()))
         parts = {"settings": self.settings.to_json(), "data": self.data.to_json()}
         write_json(folder / SETTINGS, parts)
 
@@ -85,10 +82,19 @@ class NetworkForecaster(Forecaster):
         network.eval().requires_grad_(False)
         return cls(settings, data, network, read_json(folder / METRICS))
 
-    def _weights(self) -> dict[str, Tensor]:
-        """All numbers of the network; flags and counters as numbers too."""
-        state = self.network.state_dict()
-        return {k: t.detach().cpu().float().contiguous() for k, t in state.items()}
+
+def numbers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All tensors of a network in single precision, its flags and counters too."""
+    return {k: t.detach().cpu().float().contiguous() for k, t in state.items()}
+
+
+def hash_of(settings: Baseline, state: Mapping[str, Tensor]) -> str:
+    """A short hash of settings and weights."""
+    digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
+    for name, tensor in sorted(numbers(state).items()):
+        digest.update(name.encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:12]
 
 
 def load_trained(folder: Path, **changes: Any) -> Forecaster:

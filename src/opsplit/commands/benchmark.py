@@ -41,6 +41,8 @@ class Benchmark(Common):
     """Trajectories per cell of the unet family."""
     model: Path | None = None
     """Measure this model directory instead of the bundled ones."""
+    baselines: Path = Path("runs/baselines")
+    """Folder of the baselines that `opsplit pretrain --method` has trained."""
     only_measured: bool = False
     """Run nothing: write the tables from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
@@ -74,6 +76,7 @@ class Benchmark(Common):
         from opsplit.benchmark.methods import check_methods, methods
         from opsplit.benchmark.run import Cell, Runner, cells, known_cells
         from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.benchmark.trained import not_trained
         from opsplit.model import bundled, load_model
         from opsplit.progress import Progress
 
@@ -90,12 +93,14 @@ class Benchmark(Common):
             else:
                 families = bundled().get(physics, [])
             todo += cells(physics, chosen_methods, families, self.n, self.n_unet, chosen)
-        runner = Runner(self.cache, self.seed, self.device, self.model)
+        runner = Runner(self.cache, self.seed, self.device, self.model, self.baselines)
         records = []
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
                 found = runner.record(cell, bar, self.only_measured)
                 records += [found] if found else []
+                if not found and words != "all" and not self.only_measured:
+                    raise not_trained(cell.physics, cell.method)
         if not records:
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."

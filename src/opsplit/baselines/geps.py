@@ -30,7 +30,6 @@ class GEPS(Baseline):
     """Settings of GEPS."""
 
     kind = "geps"
-    frames = 2
 
     hidden: Annotated[int, Between(1, 4096)] = 64
     """Channels of the hidden fields."""
@@ -46,6 +45,10 @@ class GEPS(Baseline):
     """Steps of gradient descent on the code of an observed window."""
     adaptation_rate: Positive = 1e-3
     """Learning rate of these steps."""
+
+    @property
+    def window(self) -> int:
+        return 2
 
     @property
     def listed(self) -> int:

@@ -55,12 +55,12 @@ class MPP(Baseline):
             return cls(width=512 if ndim == 1 else 384), Fitting()
         small = {"layer_scale": 0.1, "drop_path": 0.0, "increment": True}
         if name == "tiny":
-            return cls(16, 1, 2, patch=8, **small), Fitting(  # type: ignore[arg-type]
-                Budget(steps=150, validate_every=50), batch=8, learning_rate=5e-3
+            return cls(32, 1, 4, patch=4, **small), Fitting(  # type: ignore[arg-type]
+                Budget(steps=150, validate_every=50), batch=8, learning_rate=3e-3, clip=1.0
             )
         budget = Budget(steps=100_000, minutes=30, validate_every=100)
         return cls(48, 3, 4, **small), Fitting(  # type: ignore[arg-type]
-            budget, batch=16 if ndim == 1 else 4, learning_rate=2e-3
+            budget, batch=16 if ndim == 1 else 4, learning_rate=2e-3, clip=1.0
         )
 
     def build(self, facts: Facts) -> AxialTransformer:
@@ -85,8 +85,11 @@ class AxialTransformer(NextFrame):
         for stride, out in zip(strides, (thin, thin, width), strict=True):
             stem += [conv(thin, out, stride, stride, bias=False), SpatialScale(out), nn.GELU()]
         self.stem = nn.Sequential(*stem[:-1])
-        drops = torch.linspace(0, settings.drop_path, settings.blocks).tolist()
-        self.blocks = nn.ModuleList(AxialBlock(settings, ndim, drop) for drop in drops)
+        last = max(1, settings.blocks - 1)
+        self.blocks = nn.ModuleList(
+            AxialBlock(settings, ndim, settings.drop_path * i / last)
+            for i in range(settings.blocks)
+        )
         self.back = nn.Sequential(
             transposed(width, thin, 2, 2, bias=False), SpatialScale(thin), nn.GELU(),
             transposed(thin, thin, 2, 2, bias=False), SpatialScale(thin), nn.GELU(),
@@ -130,6 +133,8 @@ class AxialAttention(nn.Module):
         self.project = nn.Linear(width, 3 * width)
         self.norms = nn.ModuleList(nn.LayerNorm(width // heads) for _ in range(2))
         self.bias = RelativeBias(heads)
+        # As in the original; with zeros the frames would have no order at first.
+        nn.init.normal_(self.bias.table)
 
     def forward(self, x: Tensor) -> Tensor:
         last = x.movedim(2, -1)

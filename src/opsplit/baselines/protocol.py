@@ -86,8 +86,11 @@ class Baseline(Settings, ABC):
     """The settings of a trained baseline."""
 
     kinds = TRAINED
-    frames: ClassVar[int] = OBSERVED + 1
-    """Frames of a training window."""
+
+    @property
+    def window(self) -> int:
+        """Frames of a training window."""
+        return OBSERVED + 1
 
     @property
     def listed(self) -> int:

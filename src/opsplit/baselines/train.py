@@ -130,7 +130,7 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         seed = batch_seed(fitting.seed, self.step, 0)
-        windows = self.draw(fitting.batch, self.settings.frames, seed)
+        windows = self.draw(fitting.batch, self.settings.window, seed)
         self.network.train()
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -158,7 +158,7 @@ class Training:
     def validation(self) -> Row:
         """A row of the curve: errors on held-out trajectories of the training mechanisms."""
         self.network.eval()
-        windows = self.draw(VALIDATED, self.settings.frames, UNSEEN, held_out=True)
+        windows = self.draw(VALIDATED, self.settings.window, UNSEEN, held_out=True)
         row: Row = {"step": self.step, "seconds": round(self.clock.seconds(), 2)}
         row["train"] = self.running
         with torch.random.fork_rng():

@@ -84,8 +84,11 @@ class NetworkForecaster(Forecaster):
 
 
 def numbers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All tensors of a network in single precision, its flags and counters too."""
-    return {k: t.detach().cpu().float().contiguous() for k, t in state.items()}
+    """All tensors of a network in single precision, its flags and counters too.
+
+    Copies, because a file must not hold two tensors that share their memory.
+    """
+    return {k: t.detach().cpu().float().clone().contiguous() for k, t in state.items()}
 
 
 def hash_of(settings: Baseline, state: Mapping[str, Tensor]) -> str:

@@ -62,8 +62,8 @@ class GEPS(Baseline):
             training = Fitting(batch=128 if line else 32, learning_rate=1e-3, clip=1.0)
             return cls(kernel=kernel, code=3 if line else 2), training
         if name == "tiny":
-            small = cls(8, kernel, gain=0.1, environments=8, adaptation_steps=20,
-                        adaptation_rate=1e-2)  # fmt: skip
+            small = cls(8, kernel, gain=1.0, environments=8, adaptation_steps=50,
+                        adaptation_rate=0.1)  # fmt: skip
             return small, Fitting(
                 Budget(steps=150, validate_every=50), batch=8, learning_rate=1e-2, clip=1.0
             )

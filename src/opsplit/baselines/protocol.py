@@ -47,8 +47,8 @@ class Forecaster(ABC):
     """A trained baseline."""
 
     facts: dict[str, Any]
-    """How it was trained: `minutes`, `steps`, `command`, `parameters` and the errors on held-out
-    trajectories."""
+    """How it was trained: `minutes` of one core, `steps`, `command`, `parameters` and the errors
+    on held-out trajectories."""
 
     @abstractmethod
     def forecast(self, observed: Trajectories, horizon: int, seed: int = 0) -> Tensor:

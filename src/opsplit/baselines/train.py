@@ -85,16 +85,13 @@ class Training:
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), fitting.learning_rate, weight_decay=fitting.weight_decay
         )
-        counters: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0, "core": 0.0}
+        counters: dict[str, Any] = {"step": 0, "seconds": 0.0, "running": 0.0}
         if self.file.exists():
             counters = checkpoint.load_state(self.file, self.network, {}, self.optimiser)
         self.step, self.running = int(counters["step"]), float(counters["running"])
-        self.core = float(counters["core"]) - time.process_time()
-        self.clock = Clock(fitting.budget, fabric, float(counters["seconds"]))
-
-    def core_seconds(self) -> float:
-        """Time that processors have worked, less than the clock's where others share them."""
-        return self.core + time.process_time()
+        # Minutes of one core, however many others share it: budgets of methods are equal.
+        now = time.process_time if self.device.type == "cpu" else time.monotonic
+        self.clock = Clock(fitting.budget, fabric, float(counters["seconds"]), now)
 
     @property
     def file(self) -> Path:
@@ -168,12 +165,7 @@ class Training:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        facts = {
-            "step": self.step,
-            "seconds": self.clock.seconds(),
-            "running": self.running,
-            "core": self.core_seconds(),
-        }
+        facts = {"step": self.step, "seconds": self.clock.seconds(), "running": self.running}
         checkpoint.save_state(self.file, self.network, {}, self.optimiser, facts)
 
     def finish(self, rows: list[Row]) -> NetworkForecaster:
@@ -185,7 +177,6 @@ class Training:
             "parameters": sum(p.numel() for p in self.network.parameters()),
             "steps": self.step,
             "minutes": last["seconds"] / 60,
-            "core_minutes": self.core_seconds() / 60,
             "validation": {
                 k.removeprefix("validation "): v for k, v in last.items() if k.startswith("valid")
             },

@@ -17,7 +17,7 @@ from opsplit.errors import OpsplitError
 
 BATCH = 32
 """Windows that are forecast together."""
-KEPT = ("minutes", "core_minutes", "steps", "parameters", "validation", "forecast", "command",
+KEPT = ("minutes", "steps", "parameters", "validation", "forecast", "command",
         "commit", "hardware")  # fmt: skip
 
 

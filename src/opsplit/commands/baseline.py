@@ -22,8 +22,8 @@ class PretrainBaseline(Pretrain):
 
     Example: opsplit pretrain --method fno --minutes 30
 
-    Every setting is a flag: those of the network begin with --model, those of its training with
-    --training.
+    Minutes are those of one processor core, however busy the machine is. Every setting is a flag:
+    those of the network begin with --model, those of its training with --training.
     """
 
     out: Path | None = None

@@ -129,6 +129,10 @@ class TokenModel(Network):
             stochastic_sample_codes=True, sample_codebook_temp=0.1,
             commitment_weight=COMMITMENT, rotation_trick=False,
         )  # fmt: skip
+        for part in self.quantiser.modules():
+            if hasattr(part, "initted"):
+                # A number, because files of weights hold numbers only.
+                part.initted = part.initted.float()
         count = settings.codebooks * torch.Size(self.places).numel()
         self.tokens = count
         self.language: Any = AutoregressiveWrapper(

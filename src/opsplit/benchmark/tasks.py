@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, Physics, get_physics
@@ -34,8 +35,14 @@ class Column:
     """Operators of the dictionary to search over, evenly chosen (all if not told)."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the paper sets for a search, where it is not the default."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Methods that cannot be applied, and why."""
     pictured: tuple[dict[str, float], ...] = ({},)
     """Coefficients of the pictured forecasts; those that are not given are drawn."""
+    pictured_frames: int | None = None
+    """Frames of a pictured forecast (as many as the table predicts, if not told)."""
+    mechanisms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Single mechanisms to show beside a forecast, and the coefficients that each has."""
 
     @property
     def table(self) -> str:
@@ -117,6 +124,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         },
         {"all3": "all 3", "alpha": "alpha in [1, 2]", "gamma": "gamma in [1, 2]"},
         operators=96,
+        pictured_frames=100,
     ),
     "gray-scott": _columns(
         "gray-scott",
@@ -125,6 +133,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         {"GS": (0.245, 0.089, 0.089)},
         {"GS": "Gray-Scott"},
         settings={"uniform": {"trials": 200}, "beam": {"width": 8}},
+        pictured=({"F": 0.025, "k": 0.055}, {"F": 0.05, "k": 0.062}, {"F": 0.09, "k": 0.057}),
+        mechanisms={"reaction alone": ("F", "reaction"), "diffusion alone": ("k", "diffusion")},
     ),
     "navier-stokes": _columns(
         "navier-stokes",
@@ -132,6 +142,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         (0, 0),
         {"NS": (0.572, 0.209, 0.066)},
         {"NS": "Navier-Stokes"},
+        excluded={"sindy": "its library has no velocity, which is an integral of the vorticity"},
         pictured=({"nu": 1e-2}, {"nu": 1e-3}),
     ),
 }
@@ -209,6 +220,20 @@ def example(
     physics = get_physics(column.physics)
     whole = _simulated(column, physics.coarse() if coarse else physics, 0, seed, given)
     return _cut(column, 0, seed, whole)
+
+
+def mechanisms_alone(
+    column: Column, observed: Trajectories, future: Trajectories
+) -> dict[str, Tensor]:
+    """What every single mechanism makes of the first observed frame, at the future times."""
+    physics = get_physics(column.physics)
+    ahead = torch.arange(future.data.shape[1], dtype=torch.float64)
+    times = observed.dt * (observed.data.shape[1] + ahead)
+    start, out = observed.data[:, 0].double(), {}
+    for name, kept in column.mechanisms.items():
+        mu = {k: v if k in kept else torch.zeros_like(v) for k, v in observed.coefficients.items()}
+        out[name] = physics.solve(start, mu, times)[0].float()
+    return out
 
 
 def map_point(

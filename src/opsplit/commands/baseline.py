@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from opsplit.commands.common import effective_settings, leave_record
 from opsplit.commands.flags import with_flags, without_flags
 from opsplit.commands.pretrain import Pretrain, given
 from opsplit.errors import OpsplitError
@@ -39,30 +37,31 @@ class PretrainBaseline(Pretrain):
             name = self.physics or ("mine" if self.data else next(iter(PHYSICS)))
             replace(self, out=FOLDER / name / str(self.method)).run()
             return
-        self.check()
         for flag, value in {"--recipe": self.recipe, "--config": self.config}.items():
             if value is not None:
                 raise OpsplitError(f"A baseline has no recipe or file; leave {flag} out.")
+        super().run()
+
+    def _result(self) -> dict[str, Any]:
+        assert self.out is not None
         model: Baseline = without_flags(vars(self)["model"])
         training: Fitting = self._training(without_flags(vars(self)["training"]))  # type: ignore[assignment]
-        made = model.train(self._data(), self.out, training, self.physics, self._execution())
-        result = made.facts
-        inputs = [self.data] if self.data is not None else []
-        leave_record(self, effective_settings(self, tuple(inputs)), result)
-        if self.json:
-            print(json.dumps(result))
-            return
+        return model.train(self._data(), self.out, training, self.physics, self._execution()).facts
+
+    def _words(self, result: dict[str, Any]) -> str:
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
-        print(
+        lines = [
             f"{self.out}: {result['parameters']:,} weights, {result['steps']} steps in "
-            f"{result['minutes']:.1f} minutes\nerror on held-out trajectories: {errors}"
-        )
+            f"{result['minutes']:.1f} minutes",
+            f"error on held-out trajectories: {errors}",
+        ]
         if "forecast" in result:
             found = result["forecast"]
-            print(
+            lines.append(
                 f"forecast of {found['frames']} frames: {found['nrmse']:.4g} "
                 f"(nothing changes: {found['persistence']:.4g})"
             )
+        return "\n".join(lines)
 
 
 def baseline_command(method: str, arguments: list[str]) -> type[PretrainBaseline]:

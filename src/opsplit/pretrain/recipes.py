@@ -54,7 +54,7 @@ class Stage(Settings):
     """Folder of the stage; later stages can start from it."""
     data: StageData
     operator: OperatorFamily | None = None
-    """None: chosen by evidence in stored data."""
+    """Chosen by evidence in the data unless given."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
     preset: Preset = "cpu"

@@ -42,6 +42,14 @@ def rounded(share: float, what: str) -> str:
     return f"the imaginary part is rounding ({share:.1g} of the size) and left out"
 
 
+def unmasked(array: Any) -> np.ndarray:
+    """An array whose masked values, if it has a mask, are NaN."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        kind = np.result_type(array.dtype, np.float32)
+        return np.asarray(np.ma.filled(array.astype(kind), np.nan))
+    return np.asarray(array)
+
+
 @dataclass(frozen=True)
 class Trajectories:
     """Fields over time on one grid.
@@ -190,7 +198,7 @@ class Trajectories:
         if not 1 <= ndim <= 3:
             raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
         if not isinstance(array, Tensor):
-            given_array = np.asarray(array)
+            given_array = unmasked(array)
             if given_array.dtype.kind not in "fiuc":
                 raise OpsplitError(f"Fields must be real numbers, got {given_array.dtype}.")
             # A copy: the array may be read-only, reversed or in another byte order.

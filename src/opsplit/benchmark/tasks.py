@@ -118,6 +118,8 @@ OTHERS: dict[str, dict[str, Column]] = {
 }
 """Columns that no table of the paper has, for calibration and demonstration."""
 
+IN_SPACE = Column("gray-scott-3d", "GS", 16, (0, 0), {}, "Gray-Scott in space")
+"""Shown, but no column of a table: the paper has no such benchmark."""
 DEMONSTRATED = {"combined": "all3"}
 """The column that a demonstration shows, where it is not the first."""
 
@@ -158,6 +160,8 @@ def columns(physics: str) -> dict[str, Column]:
 
 def demo_column(physics: str) -> Column:
     """The column of an equation that a demonstration shows."""
+    if physics == IN_SPACE.physics:
+        return IN_SPACE
     held = columns(physics)
     return held[DEMONSTRATED.get(physics, next(iter(held)))]
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -15,6 +17,7 @@ from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
+from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
@@ -46,6 +49,8 @@ class Code(StrEnum):
     WEAK_OPERATORS = "weak-operators"
     ALIKE = "alike"
     SIGN = "sign"
+    MEMORY = "memory"
+    STILL = "still"
 
 
 class Severity(StrEnum):
@@ -66,6 +71,7 @@ UNLIKE = frozenset(
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
         Code.ALIKE,
+        Code.STILL,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -234,17 +240,37 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
     return issues
 
 
-def alike_mechanisms(found: SearchResult) -> list[Issue]:
-    """Mechanisms that these frames cannot tell apart."""
-    return [
-        Issue(
+def about_result(
+    dictionary: OperatorDictionary, found: SearchResult, verdict: Verdict
+) -> list[Issue]:
+    """What a user should know about coefficients that were found.
+
+    Arguments:
+        dictionary: the model's own operators.
+    """
+    texts = [
+        (
             Code.ALIKE,
-            Severity.NOTE,
             f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
             "tell which of them is at work, and the coefficients are one choice among several.",
         )
         for one, other in found.alike
     ]
+    if found.remark:
+        texts.append((Code.MEMORY, found.remark))
+    if verdict.skill is None:
+        texts.append((Code.STILL, "Nothing changes in these frames: they say no coefficient."))
+    for name, value in found.identified.items():
+        own = dictionary.coefficients.get(name, np.zeros(0))
+        sizes = set(own[own != 0].tolist())
+        # A number that all operators share is no parameter of the physics.
+        if len(sizes) == 1 and value * sizes.pop() < 0:
+            words = (
+                f"{name} has the opposite sign of the model's: the fields or an axis of the data "
+                "follow the other sign convention."
+            )
+            texts.append((Code.SIGN, words))
+    return [Issue(code, Severity.NOTE, text) for code, text in texts]
 
 
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:

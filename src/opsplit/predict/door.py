@@ -17,7 +17,7 @@ from opsplit.io.assemble import Flags
 from opsplit.io.read import is_xarray, read
 from opsplit.io.recording import Recording
 from opsplit.model import lifted_grid
-from opsplit.trajectories import Trajectories
+from opsplit.trajectories import Trajectories, unmasked
 
 FEWEST = 8
 """An axis of an array with fewer points than this is not taken for one of space."""
@@ -135,7 +135,7 @@ def _stacked(given: Any, ndim: int) -> Any:
     """A list of trajectories as one array; everything else as it is."""
     if not isinstance(given, list | tuple) or not given:
         return given
-    parts = [one.numpy(force=True) if isinstance(one, Tensor) else np.asarray(one) for one in given]
+    parts = [one.numpy(force=True) if isinstance(one, Tensor) else unmasked(one) for one in given]
     if parts[0].ndim <= ndim:
         return np.asarray(given)
     whole = [part[:, None] if part.ndim == ndim + 1 else part for part in parts]

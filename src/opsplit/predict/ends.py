@@ -70,15 +70,19 @@ class Ends:
         return left if left == right else f"{left}:{right}"
 
 
-def ends_of(recording: Recording) -> list[Ends]:
-    """The ends of every axis; where nothing says what they are, the smoothest continuation."""
+def ends_of(recording: Recording, by_frames: bool = False) -> list[Ends]:
+    """The ends of every axis; where nothing says what they are, the smoothest continuation.
+
+    Arguments:
+        by_frames: look at the frames alone, whatever else is said.
+    """
     count = recording.shape[1]
     step = max(1, count // FRAMES)
     u = recording.fetch(0, slice(0, count, step)).astype(np.float64)
     u = u[np.isfinite(u).reshape(len(u), -1).all(1)]
-    said = "boundary" in recording.known
+    said = "boundary" in recording.known and not by_frames
     return [
-        _ends(np.moveaxis(u, 2 + axis, -1), word, said)
+        _ends(np.moveaxis(u, 2 + axis, -1), word if said else PERIODIC, said)
         for axis, word in enumerate(recording.grid.boundary)
     ]
 
@@ -113,7 +117,8 @@ def _best(lines: np.ndarray, side: Side, scale: float) -> End:
     """The smoothest continuation of this kind beyond the first point."""
     if side.kind not in (DIRICHLET, NEUMANN):
         return End(side)
-    return min(_candidates(lines, side, scale), key=lambda end: end.roughness)
+    # Of several that are perfectly smooth, the one with its last point on the wall.
+    return min(_candidates(lines, side, scale), key=lambda end: max(end.roughness, NEGLIGIBLE))
 
 
 def _candidates(lines: np.ndarray, side: Side, scale: float) -> Iterator[End]:

@@ -25,7 +25,7 @@ from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
-    alike_mechanisms,
+    about_result,
     beyond_dictionary,
     compatibility,
     refuse,
@@ -222,7 +222,8 @@ class OperatorSplitter:
             issues.append(resampled(given, window.grid))
         dt = found.objective.dt
         issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics) + alike_mechanisms(found.result)
+        issues += weak_operators(model.metrics)
+        issues += about_result(model.dictionary, found.result, found.verdict)
         return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
@@ -367,8 +368,8 @@ class OperatorSplitter:
 
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
-        truth = torch.as_tensor(u, dtype=torch.float32).cpu()
-        frames = self.forecast(steps=len(truth)).frames.cpu()
+        frames = self.forecast(steps=len(u)).frames.cpu()
+        truth = torch.as_tensor(u).to(frames)
         if truth.numel() != frames.numel():
             raise OpsplitError(
                 f"The forecast has frames of shape {tuple(frames.shape[1:])}, "

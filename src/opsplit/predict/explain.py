@@ -13,13 +13,15 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
+from opsplit.operators import OperatorFamily
+from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
-from opsplit.search import Objective, SearchResult, Strategy
+from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
@@ -113,11 +115,18 @@ class Explainer:
             return Freedom(False, False, False, False)
         return Freedom.of(self.used)
 
+    @property
+    def _bound(self) -> OperatorFamily | None:
+        """Operators that act at the spacing of the training grid only, if there are any."""
+        families = (part.family for part in self.used.parts)
+        return next((family for family in families if family.grid_bound), None)
+
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
         observed, config = self.observed, self.model.config
-        bound = any(part.family.grid_bound for part in self.used.parts)
-        tried = choose_units(self.frames, observed.grid, observed.dt, config, self.freedom, bound)
+        tried = choose_units(
+            self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
+        )
         best = self.attempt(tried[0])
         for units in tried[1:]:
             if best.verdict.unexplained < ENOUGH or self._late():
@@ -146,15 +155,18 @@ class Explainer:
         if plan.search.fits_strengths:
             named = oriented(named, window.grid, window.frames[0][-1])
         given = 1 if plan.refinement == "auto" else plan.refinement
-        objective = Objective(
-            named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
-        )
+        frames, steps = window.joined, window.steps()
+        search = plan.search
+        if isinstance(search, Pursuit) and is_large(frames):
+            frames, steps = last_frames(frames, steps)
+            named, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
+            given = found if plan.refinement == "auto" else given
+            search = confirming(search)
+        objective = self._objective(named, frames, window.grid, steps, given)
         if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(
-                objective, lambda o: plan.search.run(o, self.report)
-            )
+            result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
         else:
-            result = plan.search.run(objective, self.report)
+            result = search.run(objective, self.report)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
@@ -163,15 +175,27 @@ class Explainer:
         )
         return Explanation(window, objective, result, operators, verdict)
 
+    def _objective(
+        self,
+        operators: OperatorDictionary,
+        frames: Tensor,
+        grid: Grid,
+        steps: float | list[float],
+        refinement: int,
+    ) -> Objective:
+        plan = self.plan
+        return Objective(operators, frames, grid, steps, plan.scheme, refinement, plan.memory_mb)
+
+    def _run(self, objective: Objective) -> SearchResult:
+        return self.plan.search.run(objective, self.report)
+
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""
-        config = self.model.config
-        families = (part.family for part in self.used.parts)
-        bound = next((f for f in families if f.grid_bound), config.operator)
-        if bound.grid_bound:
-            grid = working_grid(bound, config.grid, given)
+        trained = self.model.config.grid
+        if self._bound is not None:
+            grid = working_grid(self._bound, trained, given)
         else:
-            grid = resolved_grid(given, config.grid, frames)
+            grid = resolved_grid(given, trained, frames)
         self.model.check(grid, self.observed.data.shape[2])
         return grid
 

@@ -20,6 +20,7 @@ from opsplit.errors import OpsplitError
 from opsplit.fourier import spectrum_of, wavenumbers
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
+from opsplit.operators import OperatorFamily
 from opsplit.terms import Term
 
 LOWEST, HIGHEST = 0.7, 0.25
@@ -116,7 +117,7 @@ def choose_units(
     dt: float,
     config: ModelConfig,
     freedom: Freedom,
-    bound: bool,
+    bound: OperatorFamily | None,
 ) -> list[Units]:
     """Units to try, the likeliest first; all but the first are for operators of several orders.
 
@@ -130,7 +131,7 @@ def choose_units(
         grid: their space.
         dt: the usual time between them.
         freedom: which units may be chosen.
-        bound: whether operators mean something only at the spacing of the training grid.
+        bound: operators that mean something only at the spacing of the training grid, if any.
     """
     mean: tuple[float, ...] = ()
     if freedom.mean:
@@ -144,11 +145,15 @@ def choose_units(
         return [base]
     trained = config.grid
     by_box = _ratio(grid.extent, trained.extent)
-    by_spacing = _ratio(grid.spacing, trained.spacing)
+    # Where a family needs a multiple of some number of points, the next one keeps all modes.
+    multiple = 1 if bound is None else bound.points_multiple
+    points = [multiple * math.ceil(n / multiple) for n in grid.shape]
+    spacing = [x / n for x, n in zip(grid.extent, points, strict=True)]
+    by_spacing = _ratio(spacing, trained.spacing)
     if not freedom.length:
         lengths = dict.fromkeys(_even(x) for x in (by_spacing, by_box, 1.0))
         return [replace(base, length=x) for x in lengths]
-    length = _even(by_spacing if bound else by_box)
+    length = _even(by_box if bound is None else by_spacing)
     return [replace(base, length=length * _octaves(frames, grid, length, trained))]
 
 
@@ -178,9 +183,11 @@ def _deviation(frames: Sequence[Tensor]) -> float:
 
 
 def _ratio(given: Sequence[float], trained: Sequence[float]) -> float:
-    """The usual ratio of the axes."""
-    logs = [math.log(a / b) for a, b in zip(given, trained, strict=True)]
-    return math.exp(sum(logs) / len(logs))
+    """The usual ratio of the axes; exact where they agree."""
+    ratios = [a / b for a, b in zip(given, trained, strict=True)]
+    if all(math.isclose(ratio, ratios[0], rel_tol=1e-9) for ratio in ratios):
+        return ratios[0]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _even(ratio: float) -> float:

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from opsplit.search.screen import Screen
     from opsplit.search.strategy import Tried
 
-AGREE = 2.0
-"""Two estimates agree if they differ by no more than so many standard deviations,"""
-CLOSE = 0.15
-"""or by no more than this share of the coefficient."""
+AGREE = 0.15
+"""Two estimates agree if they differ by no more than this share."""
 ALIKE = 0.995
 """A mechanism acts like another one if it explains this share of what the other explains."""
 
@@ -46,7 +44,8 @@ class Mechanisms:
     """`(n,)` the operator with the opposite coefficients; -1 where there is none."""
 
     def __post_init__(self) -> None:
-        _, kind = torch.unique(self.values.sign(), dim=0, return_inverse=True)
+        signs = torch.nn.functional.pad(self.values.sign(), (0, 1))
+        _, kind = torch.unique(signs, dim=0, return_inverse=True)
         object.__setattr__(self, "kind", kind)
         rows = [tuple(row) for row in self.values.tolist()]
         place = {row: i for i, row in enumerate(rows)}
@@ -114,7 +113,7 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
         # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
         variance += weight @ (said - mean) ** 2 * weight.square().sum()
     spread = variance.sqrt()
-    agree = moved.abs() <= torch.maximum(AGREE * spread, CLOSE * total.abs())
+    agree = moved.abs() <= AGREE * total.abs()
     found = torch.where(agree, total + moved, total)
     spread = torch.hypot(spread, moved)
     names = mechanisms.names

@@ -99,6 +99,13 @@ class Pursuit(Strategy):
         room = objective.memory_mb * 2**20 / (40 * per_frame)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
+        if frames < min(self.screen_frames or observed, observed):
+            needed = math.ceil(40 * per_frame * observed / 2**20)
+            for record in records:
+                record.remark = (
+                    f"The memory limit leaves {frames} of {observed} frames for the choice of "
+                    f"operators; all of them need {needed} MB (say memory_mb)."
+                )
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))

@@ -102,6 +102,8 @@ class SearchResult:
     """The dictionary with operators that the search made itself (`refine="codes"`)."""
     alike: tuple[tuple[str, str], ...] = ()
     """Mechanisms of the pick, each with another one that explains these frames as well."""
+    remark: str = ""
+    """What a user should know about the way the search was done."""
 
     @property
     def identified(self) -> Mapping[str, float]:

@@ -56,6 +56,8 @@ class Record:
     estimates: dict[tuple[int, ...], Estimate] = field(default_factory=dict)
     """Coefficients of the compositions that may become the pick, where more is known of them than
     the sum over their operators."""
+    remark: str = ""
+    """What a user should know about the way this window was searched."""
     finalists: list[Tried] | None = None
     """The compositions that ran freely over the window."""
     dictionary: OperatorDictionary | None = None
@@ -209,6 +211,7 @@ class Strategy(Settings, ABC):
             _deviation(finalists) if known is None else known.spread,
             record.dictionary,
             () if known is None else known.alike,
+            record.remark,
         )
 
 

@@ -54,6 +54,17 @@ class Nonlinearity(Settings, ABC):
         """Positions of the operators whose products are not all zero (None: all of them)."""
         return None
 
+    def local(self, tensors: Tensors) -> Tensor | None:
+        """Which operators `(E,)` are reactions on all modes, so that `react` gives their products.
+
+        None: no operator is known to be one.
+        """
+        return None
+
+    def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        """The products of reactions on fields `(E, K, channel, *space)`, without transforms."""
+        raise OpsplitError(f"{self.kind} are not known to be reactions.")
+
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         """The same products with small weights exactly zero, where that makes sense."""
         return self, dict(weights)

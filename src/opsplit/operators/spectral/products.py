@@ -177,6 +177,27 @@ class Products(Nonlinearity):
             values.append(value)
         return torch.stack(values, 2)
 
+    def local(self, tensors: Tensors) -> Tensor | None:
+        weights = tensors["weights"]
+        if weights.requires_grad or self.dealias > 1:
+            return None
+        terms = [parse(text) for text in self.terms]
+        spread = [self._masks(t) or bool(t.outer) or any(n for _, n in t.factors) for t in terms]
+        return ~weights[:, :, spread].ne(0).flatten(1).any(1)
+
+    def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        weights = tensors["weights"]
+        used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
+        centred = u
+        if self.centre:
+            centred = u - u.new_tensor(self.centre).reshape(-1, *[1] * (u.ndim - 3))
+        total = torch.zeros_like(u)
+        for j in used:
+            factors = [centred[:, :, c : c + 1] for c, _ in parse(self.terms[j]).factors]
+            own = weights[:, :, j].reshape(len(u), 1, -1, *[1] * (u.ndim - 3))
+            total = total + (own * math.prod(factors[1:], start=factors[0]) if factors else own)
+        return total
+
     def _masks(self, term: Term) -> bool:
         return self.dealias < 1 and not (self.alias_reactions and term.order == 0)
 

@@ -240,22 +240,30 @@ class OperatorSplitter:
         sure = known is not None and known.strategy == self.search_result_.strategy
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
-        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
+        intervals = self.intervals(0.9) if sure else {}
+        self.coefficient_intervals_ = {
+            name: ends
+            for name, ends in intervals.items()
+            if self.coefficients_[name] and known is not None and known.shown(name)
+        }
         terms = {name: term.text for name, term in found.dictionary.terms.items()}
         self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""
         calibration = self._calibrated()
-        spread, terms = self.search_result_.spread, self._found.dictionary.terms
         out = {}
         for name, value in self.coefficients_.items():
             if name in calibration.coefficients:
-                factor = calibration.coefficient_factor(name, level)
-                unit = self.units_.factor(terms.get(name))
-                half = factor * coefficient_scale(value, spread.get(name, 0.0), unit)
+                half = calibration.coefficient_factor(name, level) * self.coefficient_scale(name)
                 out[name] = (value - half, value + half)
         return out
+
+    def coefficient_scale(self, name: str) -> float:
+        """The expected size of a coefficient's error, before calibration."""
+        unit = self.units_.factor(self._found.dictionary.terms.get(name))
+        spread = self.search_result_.spread.get(name, 0.0)
+        return coefficient_scale(self.coefficients_[name], spread, unit)
 
     def _calibrated(self) -> Calibration:
         """The model's calibration, if it belongs to what was fitted."""

@@ -20,9 +20,7 @@ NEGATIVE = ("c", "delta", "kappa", "a", "b")
 """Coefficients with a minus sign in the equation."""
 
 
-def sindy(
-    scenario: Scenario, u: np.ndarray, observed: np.ndarray, most: int
-) -> dict[str, Any]:
+def sindy(scenario: Scenario, u: np.ndarray, observed: np.ndarray, most: int) -> dict[str, Any]:
     """Error of the forecast, coefficients of the true terms, seconds; or the reason of a failure.
 
     Arguments:

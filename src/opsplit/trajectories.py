@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
+from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
 
 
 IMAGINARY = 1e-5
@@ -97,6 +99,41 @@ class Trajectories:
             f"channels {'/'.join(self.channels)}, grid {'x'.join(map(str, self.grid.shape))}, "
             f"coefficients: {coefficients})"
         )
+
+    def _repr_html_(self) -> str:
+        shape = " x ".join(map(str, self.grid.shape))
+        size = " x ".join(f"{length:.5g}" for length in self.grid.extent)
+        facts = {
+            "trajectories": len(self),
+            "frames": f"{len(self.times)}, from {self.times[0]:.5g} to {self.times[-1]:.5g}",
+            "grid": f"{shape} points, length {size}, {', '.join(self.grid.boundary)}",
+            "channels": ", ".join(self.channels),
+        }
+        facts |= {k: f"{v.min():.4g} to {v.max():.4g}" for k, v in self.coefficients.items()}
+        return html_facts("Trajectories", facts)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        trajectory: int = 0,
+        channel: int | str = 0,
+        frame: int = -1,
+    ) -> Axes:
+        """Draw one channel of one trajectory: a line over time, or one frame of a plane.
+
+        Arguments:
+            ax: axes to draw into (default: those of a new figure).
+            trajectory: which trajectory.
+            channel: which channel, by name or number.
+            frame: which frame of a plane or a volume.
+
+        Returns:
+            The axes.
+        """
+        number = channel_number(channel, self.channels)
+        fields = self.data[trajectory, :, number].float().cpu().numpy()
+        times, name = self.times.cpu().numpy(), self.channels[number]
+        return plot_fields(fields, times, self.grid.extent, name, ax, frame)
 
     @property
     def dt(self) -> float:

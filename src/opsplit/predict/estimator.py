@@ -34,6 +34,8 @@ from opsplit.predict.door import observe
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import Forecast, rollout, rollouts
+from opsplit.predict.shown import Shown
+from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.window import Window, channel_order, observed_frames, prepare
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class OperatorSplitter:
+class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
@@ -113,14 +115,14 @@ class OperatorSplitter:
             setattr(self, name, value)
         return self
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
-        return f"OperatorSplitter({shown})"
+    def save(self, folder: str | Path) -> Path:
+        """Write the fit into a folder: arrays, JSON and safetensors, no pickle."""
+        return save_splitter(self, folder)
 
-    def __str__(self) -> str:
-        if not hasattr(self, "search_result_"):
-            return repr(self) + "\nnot fitted: call fit(u, dt=...)"
-        return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
+    @classmethod
+    def load(cls, folder: str | Path) -> OperatorSplitter:
+        """Read what `save` wrote; forecasts are those of the saved splitter."""
+        return load_splitter(cls, folder)
 
     def fit(
         self,
@@ -180,10 +182,13 @@ class OperatorSplitter:
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
         self.observed_, self.understood_ = observed, " ".join(recording.understood)
-        self.dt_, self.noise_ = objective.dt, window.noise
+        self.dt_, self.noise_, self._dictionary = objective.dt, window.noise, dictionary
         self._like, self._window, self._operators = like(u, observed), window, operators
-        self._back = _inverse(channel_order(observed.channels, model.config.channels))
+        order = channel_order(observed.channels, model.config.channels)
+        self._back = _inverse(order)
         self._judge(verdict, issues, used, None if dictionary is not None else model.calibration)
+        named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
+        self.equation_ = self.equation_.renamed(dict(named))
         self._last = [self._state(i) for i in range(len(window.frames))]
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=2)
@@ -326,7 +331,8 @@ class OperatorSplitter:
             spread = forecast_deviation(first.frames, members, missed, observed) * unit
             spread = spread[:, self._back]
         frames = resample(first.frames * unit, self.observed_.grid.shape)[:, self._back]
-        return replace(first, frames=frames, deviation=spread, explained=self.verdict_.trusted)
+        made = replace(first, frames=frames, deviation=spread, explained=self.verdict_.trusted)
+        return replace(made, grid=self.observed_.grid, channels=self.observed_.channels)
 
     def predict(
         self,

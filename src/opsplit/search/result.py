@@ -8,10 +8,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opsplit._files import write_json, write_text
 from opsplit.dictionary import OperatorDictionary
+from opsplit.display import html_table, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,27 @@ class SearchResult:
             f"in {self.cost.seconds:.2f} s"
         )
         return "\n".join([*lines, tail])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), f"{self.strategy}: {self.status}")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the smallest fitting error of every length; the pick is marked.
+
+        Arguments:
+            ax: axes to draw into (default: those of a new figure).
+
+        Returns:
+            The axes.
+        """
+        axes, rows = new_axes(ax), self.rows()
+        parts = [row["parts"] for row in rows]
+        axes.semilogy(parts, [row["fit_error"] for row in rows], "o-", color="#0072b2")
+        axes.plot([len(self.pick)], [self.pick.fit_error], "s", ms=10, color="#d55e00",
+                  label=self.pick.label)  # fmt: skip
+        axes.set(xlabel="operators in the composition", ylabel="fitting error", xticks=parts)
+        axes.legend(title="pick")
+        return axes
 
     def to_csv(self) -> str:
         """All ranked compositions as CSV."""

@@ -1,0 +1,147 @@
+"""A fitted splitter in a folder: arrays, JSON and safetensors, no pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opsplit._files import inside, read_json, write_json
+from opsplit._version import __version__
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError, no_warnings
+from opsplit.model import Model
+from opsplit.predict.equations import Equation
+from opsplit.search import Composition, SearchResult, Strategy, get_search
+from opsplit.search.objective import Objective
+from opsplit.search.result import Cost
+from opsplit.search.strategy import Record, Report
+from opsplit.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from opsplit.predict.estimator import OperatorSplitter
+
+FORMAT = 1
+FILE = "splitter.json"
+
+
+class Replay(Strategy):
+    """A search that is over: it gives the stored result."""
+
+    held: SearchResult
+
+    @property
+    def name(self) -> str:
+        return self.held.strategy
+
+    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
+        raise OpsplitError("A stored search cannot be run again.")
+
+    def run(self, objective: Objective, report: Report | None = None) -> SearchResult:
+        return self.held
+
+
+def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
+    """Write a fitted splitter into a folder."""
+    splitter.require_fit()
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    observed = splitter.observed_
+    Trajectories(observed.data.cpu(), observed.times.cpu(), observed.grid, observed.channels).save(
+        target / "observed.npz"
+    )
+    params = dict(splitter.get_params())
+    model = params["model"]
+    if isinstance(model, Model):
+        model.save(target / "model")
+        params["model"] = None
+    else:
+        params["model"] = str(model)
+    params["search"] = get_search(params["search"]).to_json()
+    result = splitter.search_result_
+    operators = result.dictionary or splitter._dictionary
+    if operators is not None:
+        operators.save(target / "dictionary")
+    write_json(
+        target / FILE,
+        {
+            "format": FORMAT,
+            "version": __version__,
+            "parameters": params,
+            "refinement": splitter.refinement_,
+            "result": result.to_dict()
+            | {"evaluation_flops": result.cost.evaluation_flops, "own": bool(result.dictionary)},
+            "understood": splitter.understood_,
+            "equation": str(splitter.equation_),
+            "intervals": splitter.coefficient_intervals_,
+            "notes": list(splitter.notes_),
+            "dictionary": operators is not None,
+        },
+    )
+    return target
+
+
+def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorSplitter:
+    """Read what `save_splitter` wrote; the search is not repeated."""
+    source = Path(folder)
+    held = read_json(inside(source, FILE))
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        raise OpsplitError(f"{source} is not a folder of `OperatorSplitter.save`.")
+    try:
+        params = dict(held["parameters"])
+        if params["model"] is None:
+            params["model"] = source / "model"
+        params["search"] = Strategy.from_json(params["search"], f"{source}: search")
+        operators = OperatorDictionary.load(source / "dictionary") if held["dictionary"] else None
+        result = _result(held["result"], operators)
+        replay = Replay()
+        object.__setattr__(replay, "held", result)
+        made = kind(**(params | {"search": replay, "refinement": int(held["refinement"])}))
+        observed = Trajectories.load(inside(source, "observed.npz"))
+        used = None if held["result"]["own"] else operators
+        with no_warnings():
+            made.fit(observed, dictionary=used)
+        made.search, made.refinement = params["search"], params["refinement"]
+        made.understood_ = str(held["understood"])
+        made.equation_ = Equation(held["equation"])
+        made.coefficient_intervals_ = {
+            str(k): (float(low), float(high)) for k, (low, high) in held["intervals"].items()
+        }
+        made.notes_ = tuple(map(str, held["notes"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as reason:
+        raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
+    return made
+
+
+def _composition(raw: Mapping[str, Any]) -> Composition:
+    error, free = raw["fit_error"], raw["free_run_error"]
+    return Composition(
+        tuple(map(int, raw["operators"])),
+        tuple(map(float, raw["strengths"])),
+        float("inf") if error is None else float(error),
+        {str(k): float(v) for k, v in raw["coefficients"].items()},
+        str(raw["label"]),
+        None if free is None else float(free),
+    )
+
+
+def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> SearchResult:
+    pick = _composition(raw["pick"])
+
+    def each(name: str) -> tuple[Composition, ...]:
+        found = [_composition(one) for one in raw[name]]
+        # The pick is known by identity.
+        return tuple(pick if one == pick else one for one in found)
+
+    spent = raw["cost"]
+    return SearchResult(
+        str(raw["strategy"]),
+        pick,
+        each("ranked"),
+        each("finalists"),
+        str(raw["status"]),
+        Cost(spent["flows"], spent["evaluations"], spent["seconds"], raw["evaluation_flops"]),
+        {str(k): float(v) for k, v in raw["identified"].items()},
+        {str(k): float(v) for k, v in raw["spread"].items()},
+        operators if raw["own"] else None,
+    )

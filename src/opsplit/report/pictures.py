@@ -129,7 +129,7 @@ def _profile(page: Contents, channel: int, x: np.ndarray) -> Picture:
     if page.truth is not None and bool(page.truth[last].isfinite().all()):
         axes.plot(x, page.truth[last, channel], color="black", lw=3, alpha=0.4, label="truth")
     axes.plot(x, page.frames[last, channel], color=COLOURS["pursuit"], label="forecast")
-    axes.set(xlabel="x", ylabel=page.channels[channel])
+    axes.set_xlabel("x")
     axes.grid(alpha=0.3)
     figure.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     end = "last" if last == len(page.frames) - 1 else "last finite"
@@ -141,7 +141,7 @@ def _profile(page: Contents, channel: int, x: np.ndarray) -> Picture:
 def _plane(page: Contents, channel: int) -> dict[str, Any]:
     """Frames of one channel with one scale of colours; the middle plane of a volume."""
     name, colours = page.channels[channel], page.colours[channel]
-    picks = [int(i) for i in np.unique(np.linspace(0, len(page.frames) - 1, 4).round())]
+    picks = [int(i) for i in np.unique(np.linspace(0, len(page.frames) - 1, 3).round())]
     shown = [("observed", page.before, page.past, [0, len(page.before) - 1], colours)]
     shown += [("forecast", page.frames, page.times, picks, colours)]
     scales = [_scale(name, colours)]

@@ -196,6 +196,7 @@ def test_an_exact_solution_solves_the_equation_that_sympy_is_given() -> None:
         ("u_t = 1.2e-05 lap^2 u", r"u_{t} = 1.2 \times 10^{-5} \Delta^{2} u"),
         ("w_t = 0.1 lap w - 1 v . grad w", r"w_{t} = 0.1 \Delta w - 1 v \cdot \nabla w"),
         ("u_t = 0.5 (u - u^3)", "u_{t} = 0.5 (u - u^{3})"),
+        ("u_t = 1 lap (D_A u)", r"u_{t} = 1 \Delta (D_{\mathrm{A}} u)"),
         ("u_t = 2 f_r(u)", r"u_{t} = 2 f_{\mathrm{r}} (u)"),
     ],
 )

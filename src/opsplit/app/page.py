@@ -154,7 +154,9 @@ def _play_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
 
 
 def _start(knobs: tuple[samples.Knob, ...], i: int) -> float:
-    return float(f"{0.6 * knobs[i].high:.3g}") if i < len(knobs) else 0.0
+    if i >= len(knobs):
+        return 0.0
+    return float(f"{knobs[i].low + 0.6 * (knobs[i].high - knobs[i].low):.2g}")
 
 
 def _slider(knobs: tuple[samples.Knob, ...], i: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 import opsplit
 from opsplit.app.job import Answer, Progress
-from opsplit.app.samples import BEYOND, Knob
+from opsplit.app.samples import BEYOND, Knob, constants
 from opsplit.display import html_table
 from opsplit.report.animation import Colours, film_picks
 from opsplit.report.template import typeset
@@ -19,7 +19,7 @@ from opsplit.report.template import typeset
 if TYPE_CHECKING:
     from jinja2 import Template
 
-TALL = {1: 380, 2: 560, 3: 560}
+TALL = {1: 380, 2: 400, 3: 400}
 """Height of the film in pixels."""
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
 
@@ -93,7 +93,7 @@ def found(answer: Answer) -> str:
             low, high = splitter.coefficient_intervals_.get(name, (float("nan"),) * 2)
             row["90 % interval"] = f"{low:.4g} to {high:.4g}"
         if sample is not None:
-            row["true"] = sample.coefficients.get(name, "")
+            row["true"] = {**constants(sample.equation), **sample.coefficients}.get(name, "")
         rows.append(row)
     text = f'<p class="equation" style="font-size:1.25rem">{typeset(splitter.equation_)}</p>'
     text += html_table(rows, "Coefficients") if rows else ""

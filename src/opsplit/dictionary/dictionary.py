@@ -239,7 +239,8 @@ class OperatorDictionary:
                 sizes = DecoderSizes(**part.decoder.sizes())
                 if with_decoders:
                     for name, tensor in part.decoder.state_dict().items():
-                        tensors[f"part{i}.decoder.{name}"] = tensor.detach().cpu().contiguous()
+                        # A copy: parts may share a decoder, tensors of a file may not.
+                        tensors[f"part{i}.decoder.{name}"] = tensor.detach().cpu().clone()
             parts.append(StoredPart(part.family, part.scale, sizes))
         facts = StoredFacts(
             tuple(parts),

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 NAME = r"[^\W\d_][^\W_]*"
 TOKEN = re.compile(
-    rf"(?P<number>\d+(?:\.\d*)?(?:e[+-]?\d+)?)|(?P<function>f_\w+(?=\())|(?P<name>{NAME})"
+    rf"(?P<number>\d+(?:\.\d*)?(?:e[+-]?\d+)?)|(?P<function>f_\w+(?=\())"
+    rf"|(?P<indexed>{NAME}_[A-Z0-9]\w*)|(?P<name>{NAME})"
     r"|(?P<axes>_[xyzt]+(?![^\W_]))"
     r"|(?P<power>\^(?:-?\d+|\(\d+/\d+\)))|(?P<mark>\|k\||[-+±().,=])"
 )
@@ -111,9 +112,10 @@ def _typeset(kind: str, text: str) -> str:
         return rf"{digits} \times 10^{{{int(power)}}}"
     if kind in ("axes", "power"):
         return f"{text[0]}{{{text[1:].strip('()')}}}"
-    if kind == "function":
-        name = text[2:].replace("_", r"\_")
-        return rf"f_{{\mathrm{{{name}}}}}"
+    if kind in ("function", "indexed"):
+        name, _, index = text.partition("_")
+        index = index.replace("_", r"\_")
+        return rf"{name}_{{\mathrm{{{index}}}}}"
     if kind == "name":
         return WORDS.get(text, text if len(text) == 1 else rf"\mathrm{{{text}}}")
     if kind == "other":
@@ -166,7 +168,10 @@ class _Parser:
 
     def product(self) -> Any:
         found = [self.factor()]
-        while self.peek()[0] in ("number", "name", "function") or self.peek()[1] in ("(", "|k|"):
+        while self.peek()[0] in ("number", "name", "function", "indexed") or self.peek()[1] in (
+            "(",
+            "|k|",
+        ):
             found.append(self.factor())
         return reduce(lambda a, b: a * b, found)
 
@@ -180,6 +185,8 @@ class _Parser:
             return self.filtered(text, power, self.factor())
         if kind == "function":
             return self.sp.Function(text)(self.factor())
+        if kind == "indexed":
+            return self.sp.Symbol(text)
         if kind == "name" and (self.peek(), self.peek(1)) == (("mark", "."), ("name", "grad")):
             self.at += 2
             return self.along(text, self.factor())

@@ -149,8 +149,9 @@ def _plane(page: Contents, channel: int) -> dict[str, Any]:
         error = (page.frames - page.truth).abs()
         largest = _from_zero(error[:, channel].numpy())["vmax"]
         gap = Colours("magma", 0.0, largest, False)
-        shown += [("truth", page.truth, page.times, picks, colours)]
-        shown += [("size of the error", error, page.times, picks, gap)]
+        known = [i for i in picks if bool(page.truth[i].isfinite().all())]
+        shown += [("truth", page.truth, page.times, known, colours)]
+        shown += [("size of the error", error, page.times, known, gap)]
         scales.append(_scale(f"error of {name}", gap))
     rows = [
         [

@@ -53,7 +53,7 @@ def typeset(equation: str) -> Markup:
         elif kind in ("axes", "power"):
             tag = Markup("sub" if kind == "axes" else "sup")
             found += Markup("<{0}>{1}</{0}>").format(tag, text[1:].strip("()"))
-        elif kind in ("name", "function") and text not in signs:
+        elif kind in ("name", "function", "indexed") and text not in signs:
             name, _, index = text.partition("_")
             found += Markup(" <i>{}</i>").format(name)
             found += Markup("<sub>{}</sub>").format(index) if index else ""

@@ -15,10 +15,11 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
-from opsplit.operators import Derivatives, Products, Spectral
+from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence
+from opsplit.pretrain.refine import errors
 from opsplit.pretrain.sources import StoredSource
 from opsplit.pretrain.structure import Learned, learn, mechanisms, used_terms
 from opsplit.trajectories import Trajectories
@@ -230,3 +231,19 @@ def test_several_active_coefficients_are_trained_and_said() -> None:
     source = StoredSource(both)
     report = learn_structure(source, source.facts("mixed"), quiet=True).report()
     assert report["verdict"].startswith("good for compositions; r+q act together")
+
+
+def test_a_flux_that_makes_fronts_is_followed_beyond_them() -> None:
+    """Trajectories that steepen into shocks: the flux is learned before, and followed after."""
+    terms = ("0*0@x",)
+    solver = Spectral(1, 1, None, Derivatives(("lap",), 0.0), Fronts(terms), 1.0)
+    data = planted({"a": (solver, torch.tensor([0.0, -0.5]))}, dt=0.05, frames=60)
+    evidence = Evidence(data, 1.0)
+    assert any(len(pieces) for pieces in evidence.fronts)
+    one = learn(evidence, "a", (0, 1, 2), torch.tensor(VALUES).double())
+    assert isinstance(one.family.nonlinearity, Fronts) and found(one) == {"0*0@x"}
+    late = evidence.front_pairs((0, 1, 2), seed=9)
+    left = errors(one.family, one.parameters[late[0]], late[1], data.grid)
+    smooth = replace(one.family, nonlinearity=Products(terms, alias_reactions=True))
+    usual = errors(smooth, one.parameters[late[0]], late[1], data.grid)
+    assert float(left.max()) < 0.05 and float(left.mean()) < float(usual.mean()) / 5

@@ -21,6 +21,7 @@ from opsplit.grid import Grid
 from opsplit.integrators import integrating_factor_rk4
 from opsplit.physics.base import Coefficients, Physics
 from opsplit.terms import Term
+from opsplit.weno import face_values
 
 VALUES = 128
 """Training values of every coefficient."""
@@ -201,28 +202,8 @@ class Combined(Physics):
 
 def godunov_difference(u: Tensor, spacing: float) -> Tensor:
     """`(u^2)_x` of cell averages on a periodic line, conservative."""
-    left = weno5(u)
-    # The right state of a face is the left state of the mirrored line.
-    right = weno5(u.flip(-1)).flip(-1).roll(-1, -1)
+    left, right = face_values(u)
     low, high = left * left, right * right
     rising = torch.where((left < 0) & (right > 0), torch.zeros_like(low), torch.minimum(low, high))
     flux = torch.where(left <= right, rising, torch.maximum(low, high))
     return (flux - flux.roll(1, -1)) / spacing
-
-
-def weno5(u: Tensor) -> Tensor:
-    """Fifth-order values at the right face of every cell, from the left (Jiang and Shu)."""
-    a, b, d, e = (u.roll(shift, -1) for shift in (2, 1, -1, -2))
-    values = (
-        (2 * a - 7 * b + 11 * u) / 6,
-        (-b + 5 * u + 2 * d) / 6,
-        (2 * u + 5 * d - e) / 6,
-    )
-    roughness = (
-        13 / 12 * (a - 2 * b + u) ** 2 + (a - 4 * b + 3 * u) ** 2 / 4,
-        13 / 12 * (b - 2 * u + d) ** 2 + (b - d) ** 2 / 4,
-        13 / 12 * (u - 2 * d + e) ** 2 + (3 * u - 4 * d + e) ** 2 / 4,
-    )
-    weights = [w / (1e-6 + r) ** 2 for w, r in zip((0.1, 0.6, 0.3), roughness, strict=True)]
-    total = weights[0] + weights[1] + weights[2]
-    return sum((w * v for w, v in zip(weights, values, strict=True)), torch.zeros_like(u)) / total

@@ -12,18 +12,20 @@ from opsplit.fourier import spectrum_of, squared_wavenumber
 from opsplit.grid import Grid
 from opsplit.pretrain.refine import Pairs
 from opsplit.pretrain.regression import Units, mode_counts
-from opsplit.pretrain.sources import resolved_frames
+from opsplit.pretrain.sources import lost_frames
 from opsplit.trajectories import Trajectories
 
 LARGE = 10.0
 """A mean of so many deviations is taken off before products are formed."""
 UNRESOLVED = 1e-4
 """Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
+PIECE = 6
+"""Frames of a piece with fronts."""
 FEWEST = 4
 """Frames that the quadrature between two of them needs."""
-STATES, POINTS = 16, 8192
+STATES, POINTS, TOTAL = 16, 8192, 512
 """Pairs of states per environment that weights are refined on: so many, or, on fine grids, as few
-as hold so many numbers (never fewer than three)."""
+as hold so many numbers, and so many of all environments (never fewer than three each)."""
 
 
 class Evidence:
@@ -32,12 +34,15 @@ class Evidence:
     def __init__(self, data: Trajectories, scale: float, seed: int = 0) -> None:
         self.grid, self.dt, self.scale = data.grid, data.dt, scale
         group, first = data.environments()
-        counts = resolved_frames(data, UNRESOLVED)
+        lost = lost_frames(data, UNRESOLVED)
+        counts = torch.where(lost.any(1), lost.int().argmax(1), lost.shape[1])
         self.fit: list[Tensor] = []
         self.unseen: list[Tensor] = []
+        self.fronts: list[Tensor] = []
         for i in range(len(first)):
             members = (group == i).nonzero()[:, 0]
-            members, frames = _most_frames(members, counts[members])
+            self.fronts.append(_late(data.data, members, counts) / scale)
+            members, frames = _most_frames(members, counts[members], data.data.shape[1])
             u = data.data[members, :frames].double() / scale
             if len(u) > 1:
                 out = max(1, len(u) // 4)
@@ -52,9 +57,21 @@ class Evidence:
 
     def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
-        source = self.unseen if unseen else self.fit
+        return self._draw(self.unseen if unseen else self.fit, environments, seed)
+
+    def front_pairs(self, environments: Sequence[int], seed: int) -> tuple[list[int], list[Pairs]]:
+        """Pairs of states with fronts, and the places of the environments that have some."""
+        places = [i for i, e in enumerate(environments) if len(self.fronts[e])]
+        if not places:
+            return [], []
+        return places, self._draw(self.fronts, [environments[i] for i in places], seed)
+
+    def _draw(
+        self, source: Sequence[Tensor], environments: Sequence[int], seed: int
+    ) -> list[Pairs]:
         draws = torch.Generator().manual_seed(seed)
-        count = max(3, min(STATES, POINTS // math.prod(source[0].shape[2:])))
+        count = min(STATES, POINTS // math.prod(source[0].shape[2:]), TOTAL // len(environments))
+        count = max(3, count)
         out = []
         for stride in (1, 4):
             if min(source[i].shape[1] for i in environments) <= stride:
@@ -70,15 +87,29 @@ class Evidence:
         return out
 
 
-def _most_frames(members: Tensor, counts: Tensor) -> tuple[Tensor, int]:
-    """Trajectories and leading frames that the grid holds: as many transitions as possible."""
-    best = max(
-        sorted({int(c) for c in counts if c >= FEWEST}, reverse=True),
-        key=lambda n: int((counts >= n).sum()) * (n - 1),
-        default=FEWEST,
-    )
-    kept = members[counts >= best]
-    return (kept if len(kept) else members), best
+def _most_frames(members: Tensor, counts: Tensor, whole: int) -> tuple[Tensor, int]:
+    """Trajectories and leading frames that the grid holds: as many transitions as possible.
+
+    Where it holds none of them, all are taken: there is nothing better.
+    """
+    able = sorted({int(c) for c in counts if c >= FEWEST}, reverse=True)
+    if not able:
+        return members, max(FEWEST, int(counts.max())) if bool(counts.any()) else whole
+    best = max(able, key=lambda n: int((counts >= n).sum()) * (n - 1))
+    return members[counts >= best], best
+
+
+def _late(data: Tensor, members: Tensor, counts: Tensor) -> Tensor:
+    """Pieces of trajectories that begin where the grid no longer holds them, `(n, frames, ...)`."""
+    late = [(int(m), int(counts[m])) for m in members if counts[m] + PIECE <= data.shape[1]]
+    pieces = [data[m, t : t + PIECE].double() for m, begin in late for t in _begins(begin, data)]
+    return torch.stack(pieces) if pieces else data.new_zeros(0, PIECE, *data.shape[2:]).double()
+
+
+def _begins(first: int, data: Tensor) -> list[int]:
+    """Up to four frames from the first to the last at which a piece may begin."""
+    last = data.shape[1] - PIECE
+    return sorted({first + (last - first) * i // 3 for i in range(4)})
 
 
 def _centre(environments: Sequence[Tensor]) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from opsplit.pretrain.config import Count, TrainConfig, Word
 from opsplit.pretrain.data import Data
 from opsplit.pretrain.files import read_toml
 from opsplit.pretrain.loop import Execution
+from opsplit.pretrain.operator import Auto
 from opsplit.pretrain.run import pretrain
 from opsplit.settings import AtMost, Between, Settings
 
@@ -52,7 +53,8 @@ class Stage(Settings):
     name: Word
     """Folder of the stage; later stages can start from it."""
     data: StageData
-    operator: OperatorFamily
+    operator: OperatorFamily | None = None
+    """Chosen by evidence in the data unless given."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
     preset: Preset = "cpu"
@@ -106,7 +108,7 @@ def run_recipe(recipe: str | Path, out: str | Path, execution: Execution | None 
         model = pretrain(
             data,
             root / stage.name,
-            operator=stage.operator,
+            operator=stage.operator or Auto(),
             training=training,
             encoder=stage.encoder,
             preset=stage.preset,

@@ -83,7 +83,7 @@ class Choice:
 
     terms: tuple[int, ...]
     left: float
-    """Mean over environments of the unexplained share of the change, squared."""
+    """Geometric mean over environments of the unexplained share of the change, squared."""
 
 
 def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]) -> Choice:
@@ -92,20 +92,25 @@ def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]
     All environments share the terms and have their own weights.
     """
     chosen: list[int] = []
-    path = [Choice((), float(held_out.left(channel, (), _none(held_out)).mean()))]
+    path = [Choice((), _typical(held_out.left(channel, (), _none(held_out))))]
     while len(chosen) < min(len(allowed), 12):
         rest = [j for j in allowed if j not in chosen]
         scores = _extended(fit, channel, chosen, rest)
         chosen = [*chosen, rest[int(scores.argmin())]]
         chosen = _swapped(fit, channel, chosen, allowed)
         weights = fit.solve(channel, chosen)
-        left = float(held_out.left(channel, chosen, weights).mean())
+        left = _typical(held_out.left(channel, chosen, weights))
         path.append(Choice(tuple(chosen), left))
         if len(path) > 3 and left > WORTH * path[-3].left:
             break
     best = min(choice.left for choice in path)
     first = next(c for c in path if c.left <= NEARLY * best + NEGLIGIBLE)
     return _shortened(fit, held_out, channel, first)
+
+
+def _typical(left: Tensor) -> float:
+    """A mean that no single environment decides: some may hold nothing that can be explained."""
+    return float((left + NEGLIGIBLE).log().mean().exp())
 
 
 def _none(moments: Moments) -> Tensor:
@@ -156,7 +161,7 @@ def _shortened(fit: Moments, held_out: Moments, channel: int, choice: Choice) ->
         for j in terms:
             rest = [i for i in terms if i != j]
             found = held_out.left(channel, rest, fit.solve(channel, rest))
-            shorter.append((float(found.mean()), rest))
+            shorter.append((_typical(found), rest))
         least, rest = min(shorter)
         if least > NEARLY * left + NEGLIGIBLE:
             break

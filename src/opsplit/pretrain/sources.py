@@ -239,16 +239,21 @@ def _divide(parts: int, generator: torch.Generator) -> tuple[float, ...]:
 def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:
     """How many leading frames of each trajectory the grid can hold.
 
-    A frame is lost once more than `share` of its energy lies in the upper half of the modes; a
-    trajectory that begins like that can only get smoother and is taken whole.
+    A trajectory that begins with a frame that is lost can only get smoother and is taken whole.
     """
+    lost = lost_frames(trajectories, share)
+    first = lost.int().argmax(1)
+    return torch.where(first > 0, first, lost.shape[1])
+
+
+def lost_frames(trajectories: Trajectories, share: float) -> Tensor:
+    """Frames `(n, time)` with more than `share` of their energy in the upper half of the modes."""
     grid = trajectories.grid
     axes = tuple(range(-grid.ndim, 0))
-    high = mode_shares(grid)
-    counts = []
+    high = mode_shares(grid) > 0.5
+    lost = []
     for one in trajectories.data:
         # Half a spectrum counts every mode but the first and last twice: no matter for a share.
         energy = torch.fft.rfftn(one.float(), dim=axes).abs().square()
-        lost = (energy * (high > 0.5)).flatten(1).sum(1) > share * energy.flatten(1).sum(1)
-        counts.append(int(lost.int().argmax()) or len(lost))
-    return torch.tensor(counts)
+        lost.append((energy * high).flatten(1).sum(1) > share * energy.flatten(1).sum(1))
+    return torch.stack(lost)

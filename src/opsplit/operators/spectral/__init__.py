@@ -2,6 +2,7 @@
 
 from opsplit.operators.spectral.derivatives import Derivatives
 from opsplit.operators.spectral.flux_stencil import FluxStencil
+from opsplit.operators.spectral.fronts import Fronts
 from opsplit.operators.spectral.gated_products import GatedProducts
 from opsplit.operators.spectral.linear_part import LINEAR_PARTS, LinearPart
 from opsplit.operators.spectral.nonlinearity import NONLINEARITIES, Nonlinearity
@@ -15,6 +16,7 @@ __all__ = [
     "NONLINEARITIES",
     "Derivatives",
     "FluxStencil",
+    "Fronts",
     "GatedProducts",
     "LinearPart",
     "Nonlinearity",

@@ -77,6 +77,7 @@ NONLINEARITIES: Registry[type[Nonlinearity]] = Registry(
     "opsplit.nonlinearities",
     {
         "products": "opsplit.operators.spectral.products:Products",
+        "fronts": "opsplit.operators.spectral.fronts:Fronts",
         "polynomial": "opsplit.operators.spectral.polynomial:Polynomial",
         "flux-stencil": "opsplit.operators.spectral.flux_stencil:FluxStencil",
         "gated-products": "opsplit.operators.spectral.gated_products:GatedProducts",

@@ -27,6 +27,11 @@ class Grid(Settings):
         shape: points per axis.
         extent: physical length per axis.
         boundary: `"periodic"`, `"reflect"` or `"zero"` per axis; one word stands for all axes.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.Grid((64, 64), (1.0, 2.0)).spacing
+        (0.015625, 0.03125)
     """
 
     shape: Annotated[tuple[int, ...], AtMost(3), Between(1, MOST_POINTS)]

@@ -40,7 +40,13 @@ HALF_ABOVE = 1_000_000
 
 @dataclass(frozen=True)
 class Model:
-    """A hypernetwork with the dictionary of operators it was pretrained on."""
+    """A hypernetwork with the dictionary of operators it was pretrained on.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.load_model("advection-diffusion").config.channels
+        ('u',)
+    """
 
     disco: Disco
     dictionary: OperatorDictionary
@@ -199,7 +205,19 @@ def locate(model: str | Path, family: str | None = None) -> Path:
 
 
 def load_model(model: str | Path | Model, family: str | None = None) -> Model:
-    """A model from a bundled name, a directory, or as it is."""
+    """A model from a bundled name, a directory, or as it is.
+
+    Returns:
+        The model.
+
+    Raises:
+        OpsplitError: if the name is unknown, or the directory is damaged or of another family.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.load_model("combined", family="spectral").config.ndim
+        1
+    """
     if isinstance(model, Model):
         if family is not None and model.config.family != family:
             raise OpsplitError(

@@ -145,6 +145,8 @@ def test_a_loaded_splitter_forecasts_bit_for_bit(
     assert saved.save(tmp_path / "fit") == tmp_path / "fit"
     loaded = OperatorSplitter.load(tmp_path / "fit")
     assert torch.equal(loaded.forecast(4).frames, saved.forecast(4).frames)
+    assert isinstance(loaded.predict(2), type(saved.predict(2)))
+    assert loaded.predict(2).dtype == saved.predict(2).dtype
     for name in ("coefficients_", "coefficient_intervals_", "equation_", "status_", "notes_",
                  "fit_error_", "search_table_", "refinement_"):  # fmt: skip
         assert getattr(loaded, name) == getattr(saved, name), name

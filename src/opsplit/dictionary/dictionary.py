@@ -49,6 +49,12 @@ class OperatorDictionary:
         provenance: where every operator came from, in words.
         terms: what is known about the term of a coefficient.
         max_strengths: the largest strength that a search may give every operator.
+
+    Example:
+        >>> import opsplit
+        >>> dictionary = opsplit.load_model("advection-diffusion").dictionary
+        >>> len(dictionary.subsample(16, seed=0))
+        16
     """
 
     parts: tuple[Part, ...]

@@ -40,6 +40,12 @@ class Recording:
         origin: coordinate of the first point of every axis.
         terms: what the coefficients multiply, where the file says it.
         layout: which of its layouts the format has here, for writing a forecast alike.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
+        >>> opsplit.read("frames.npy", dt=0.1).shape
+        (1, 8, 1, 32)
     """
 
     source: str

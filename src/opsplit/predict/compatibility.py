@@ -64,7 +64,15 @@ UNLIKE = frozenset(
 
 @dataclass(frozen=True)
 class Issue:
-    """One reason why a model does not fit data, or what to mind if it does."""
+    """One reason why a model does not fit data, or what to mind if it does.
+
+    Example:
+        >>> import opsplit
+        >>> config = opsplit.load_model("gray-scott").config
+        >>> line = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=0, frames=4)
+        >>> opsplit.compatibility(config, opsplit.read(line))[0].blocks
+        True
+    """
 
     code: Code
     severity: Severity
@@ -90,6 +98,16 @@ def compatibility(
     Arguments:
         config: of the model; its weights are not needed.
         size: root mean square of the fields, where it is known; else amplitudes are not compared.
+
+    Returns:
+        The issues; an empty list if the data are like those of the training.
+
+    Example:
+        >>> import opsplit
+        >>> physics = opsplit.get_physics("advection-diffusion")
+        >>> data = opsplit.read(physics.generate("A+D", 1, seed=0, frames=16))
+        >>> opsplit.compatibility(opsplit.load_model("advection-diffusion").config, data)
+        []
     """
     recording = data if isinstance(data, Recording) else read(data)
     issues = [*_refusals(config, recording)]

@@ -44,7 +44,14 @@ class Fits:
 
 @dataclass(frozen=True)
 class Description:
-    """What data hold, what was guessed, and which models fit."""
+    """What data hold, what was guessed, and which models fit.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> found = opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16)
+        >>> [fits.model for fits in found.models if fits.fits][0]
+        'advection-diffusion (spectral)'
+    """
 
     recording: Recording
     seen: Survey
@@ -102,6 +109,16 @@ def describe(
     Arguments:
         data: whatever `OperatorSplitter.fit` takes: a path, an array, `Trajectories`, xarray data.
         axes, channels, dt, extent, boundary, ndim: as in `opsplit.read`.
+
+    Returns:
+        A `Description`: print it, or take `.to_json()`.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> print(opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16))  # doctest: +SKIP
     """
     flags = Flags(axes, channels, dt, extent, boundary, ndim)
     recording = open_as(data, flags)

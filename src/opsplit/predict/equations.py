@@ -26,6 +26,7 @@ class Equation(str):
     """An equation as it is printed, such as `u_t = -0.5 u_x + 0.3 u_xx`.
 
     Example:
+        >>> from opsplit import Equation
         >>> found = Equation("u_t = -0.5 u_x + (0.3 ± 0.01) u_xx")
         >>> found.latex
         'u_{t} = - 0.5 u_{x} + (0.3 \\\\pm 0.01) u_{xx}'

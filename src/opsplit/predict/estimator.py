@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -45,9 +45,6 @@ from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
-if TYPE_CHECKING:
-    import xarray
-
 
 class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
@@ -71,6 +68,13 @@ class OperatorSplitter(Shown):
     calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
     trained on, as codes and sentences) and `notes_` (the sentences alone).
+
+    Example:
+        >>> import opsplit
+        >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
+        >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)
+        >>> s.predict(steps=34).shape, s.status_
+        (torch.Size([34, 1, 256]), 'explained')
     """
 
     def __init__(
@@ -363,16 +367,6 @@ class OperatorSplitter(Shown):
         spread = torch.stack([f.deviation for f in found if f.deviation is not None])
         half = factor * spread[(..., *[None] * (frames.ndim - 3))]
         return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
-
-    def to_xarray(self, steps: int) -> xarray.Dataset:
-        """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
-        from opsplit.xarrays import to_xarray
-
-        found, observed = self.forecast(steps), self.observed_
-        facts = {"equation": self.equation_, "status": self.status_, "verdict": self.verdict_.text}
-        return to_xarray(
-            found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
-        )
 
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""

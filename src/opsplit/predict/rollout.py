@@ -34,7 +34,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicted frames `(time, channel, *space)` at `times` after the last observed frame."""
+    """Predicted frames `(time, channel, *space)` at `times` after the last observed frame.
+
+    Example:
+        >>> import torch, opsplit
+        >>> opsplit.Forecast(torch.zeros(2, 1, 8), torch.tensor([0.1, 0.2])).status
+        'ok'
+    """
 
     frames: Tensor
     times: Tensor

@@ -11,6 +11,7 @@ from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
     from matplotlib.axes import Axes
 
     from opsplit.predict.equations import Equation
@@ -27,6 +28,7 @@ class Shown:
     search_table_: list[dict[str, Any]]
     equation_: Equation
     verdict_: Verdict
+    status_: str
     observed_: Trajectories
     coefficients_: dict[str, float]
     coefficient_intervals_: dict[str, tuple[float, float]]
@@ -144,3 +146,13 @@ class Shown:
             raise OpsplitError("to_frame() needs the package pandas: pip install pandas") from None
         rows = [{**row, "pick": bool(row["pick"])} for row in self.search_table_]
         return pandas.DataFrame(rows)
+
+    def to_xarray(self, steps: int) -> xarray.Dataset:
+        """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
+        from opsplit.xarrays import to_xarray
+
+        found, observed = self.forecast(steps=steps), self.observed_
+        facts = {"equation": self.equation_, "status": self.status_, "verdict": self.verdict_.text}
+        return to_xarray(
+            found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
+        )

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from opsplit._files import inside, read_json, write_json
 from opsplit._version import __version__
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.predict.equations import Equation
+from opsplit.predict.kinds import like
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.objective import Objective
 from opsplit.search.result import Cost
@@ -76,6 +81,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "intervals": splitter.coefficient_intervals_,
             "notes": list(splitter.notes_),
             "dictionary": operators is not None,
+            "kind": _kind(splitter.predict(1)),
         },
     )
     return target
@@ -108,9 +114,28 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
             str(k): (float(low), float(high)) for k, (low, high) in held["intervals"].items()
         }
         made.notes_ = tuple(map(str, held["notes"]))
+        made._like = like(_example(str(held["kind"]), observed), made.observed_)
     except (KeyError, TypeError, ValueError, AttributeError) as reason:
         raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
     return made
+
+
+def _kind(forecast: Any) -> str:
+    """Of which kind forecasts are: `numpy.float64`, `torch.float32` or `trajectories`."""
+    if isinstance(forecast, np.ndarray):
+        return f"numpy.{forecast.dtype.name}"
+    return str(forecast.dtype) if isinstance(forecast, Tensor) else "trajectories"
+
+
+def _example(kind: str, observed: Trajectories) -> Any:
+    """Data of a kind; xarray data come back as `Trajectories`."""
+    library, _, number = kind.partition(".")
+    real = {"float16", "float32", "float64"}
+    if library == "numpy":
+        return np.zeros(0, number if number in real else "float32")
+    if library == "torch":
+        return torch.zeros(0, dtype=getattr(torch, number if number in real else "float32"))
+    return observed
 
 
 def _composition(raw: Mapping[str, Any]) -> Composition:

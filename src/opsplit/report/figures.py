@@ -124,8 +124,8 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     tops = [figure.add_subplot(grid[0, i]) for i in range(3)]
     titles = ["what really happened"]
     for name, words in methods.items():
-        error = float((found[name] - future).norm() / future.norm())
-        titles.append(f"{words}\n{100 * error:.2g} % wrong")
+        share = float((found[name] - future).norm() / future.norm())
+        titles.append(f"{words}\n{100 * share:.2g} % wrong")
     for axes, frames, title in zip(tops, (future, *found.values()), titles, strict=True):
         image = _space_time(axes, torch.cat([seen, frames]), (0, end), extent, **style)
         axes.axhline(now, color="black", lw=1.5, ls="--")

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Composition:
-    """A list of operators whose sum explains the observed frames."""
+    """A list of operators whose sum explains the observed frames.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.Composition((0, 1), (1.0, 0.5), 0.01, {"c": 1.0}, "[c=1] + 0.5 [D=1]").operators
+        (0, 1)
+    """
 
     operators: tuple[int, ...]
     """Positions in the dictionary, in the order of the splitting."""
@@ -88,7 +94,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best compositions that a search scored, and the one it picked."""
+    """The best compositions that a search scored, and the one it picked.
+
+    Example:
+        >>> splitter.search_result_.pick.label  # doctest: +SKIP
+        '0.5 [c=0.9] + [D=0.3]'
+    """
 
     strategy: str
     pick: Composition

@@ -44,7 +44,7 @@ def test_words(cli: Cli, waves: np.ndarray) -> None:
         "channels (20 frames, 0 missing)",
         "u: min 1, max 5, mean 3, std 1.414, 0 NaN or infinite",
         "advection-diffusion (spectral) fits\n",
-        "combined (spectral) fits: The frames are 0.1 apart; the model was trained on flows",
+        "combined (spectral) fits\n",
         "gray-scott (spectral) does not fit: The model knows 2-D fields, these are 1-D",
     ):
         assert words in out
@@ -87,7 +87,7 @@ def test_models_and_their_reasons() -> None:
         return [(issue.code, issue.blocks) for issue in compatibility(config, data)]
 
     fine = opsplit.read(u, axes="t,x", dt=0.1, extent=16, boundary="periodic")
-    assert codes(line, fine) == [(Code.RESAMPLED, False)]
+    assert codes(line, fine) == []
     walls = opsplit.read(u, dt=0.1, extent=16, boundary="reflect")
     assert codes(line, walls) == [(Code.BOUNDARY, True)]
     assert (Code.NDIM, True) in codes(plane, fine)
@@ -102,7 +102,7 @@ def test_models_and_their_reasons() -> None:
     other = opsplit.read(np.zeros((20, 2, 64, 64)), dt=1, extent=1, channels="X,Y")
     assert codes(plane, other) == [(Code.CHANNEL_NAMES, False)]
     far = opsplit.read(np.zeros((20, 2, 64, 64)), dt=100, extent=64)
-    assert codes(plane, far) == [(Code.SPACING, False), (Code.EXTENT, False), (Code.DT, False)]
+    assert codes(plane, far) == []
     assert codes(plane, far.load()) == codes(plane, far)
 
 

@@ -27,8 +27,8 @@ def build() -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_from_the_first_to_the_last_cell(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import matplotlib; matplotlib.use('agg');"
-               f"exec(compile(open({str(SOURCE / name)!r} + '.py').read(), 'cell', 'exec'))"]  # fmt: skip
+    code = "import matplotlib, runpy, sys; matplotlib.use('agg'); runpy.run_path(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(SOURCE / f"{name}.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -120,9 +120,9 @@ def conformal_quantiles(scores: Tensor, n: int | None = None) -> tuple[float, ..
     return tuple(out)
 
 
-def coefficient_scale(value: float, spread: float) -> float:
-    """The spread of a coefficient, never believed below a small share of its size."""
-    return math.hypot(spread, SMALLEST * max(abs(value), 1.0))
+def coefficient_scale(value: float, spread: float, unit: float = 1.0) -> float:
+    """The spread of a coefficient, never believed below a small share of its size or its unit."""
+    return math.hypot(spread, SMALLEST * max(abs(value), unit))
 
 
 def forecast_deviation(

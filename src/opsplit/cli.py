@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import tyro
 
 from opsplit._files import leave_no_empty_folder
+from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
@@ -94,10 +95,11 @@ def _load(command: Common) -> None:
     command.check()
     waiting = sys.stderr.isatty() and "torch" not in sys.modules
     if waiting:
-        print("opsplit: loading ...", end="\r", file=sys.stderr, flush=True)
+        sys.stderr.write("opsplit: loading ...\r")
+        sys.stderr.flush()
     import_module("torch")
     if waiting:
-        print(" " * 20, end="\r", file=sys.stderr, flush=True)
+        sys.stderr.write(" " * 20 + "\r")
 
 
 def _run(arguments: list[str]) -> None:
@@ -112,9 +114,10 @@ def _run(arguments: list[str]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
+    safe_streams()
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
-        print(f"opsplit {__version__}")
+        say(f"opsplit {__version__}")
         return
     try:
         try:
@@ -126,15 +129,15 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OpsplitError as error:
-        print(f"opsplit: {error}", file=sys.stderr)
+        say(f"opsplit: {error}", sys.stderr)
         sys.exit(2)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        print(f"opsplit: {error.strerror or error}{where}", file=sys.stderr)
+        say(plain(f"opsplit: {error.strerror or error}{where}"), sys.stderr)
         sys.exit(2)
     except MemoryError:
-        print("opsplit: this needs more memory than there is; ask for less.", file=sys.stderr)
+        say("opsplit: this needs more memory than there is; ask for less.", sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("opsplit: interrupted", file=sys.stderr)
+        say("opsplit: interrupted", sys.stderr)
         sys.exit(130)

@@ -152,5 +152,5 @@ def test_a_given_number_is_respected_and_beam_takes_one(
 
 def one_objective(fitted: OperatorSplitter, dictionary: OperatorDictionary) -> Objective:
     """The search problem that an estimator saw, with one substep."""
-    seen = fitted._window
+    seen = fitted._found.window
     return Objective(dictionary, seen.joined, seen.grid, seen.steps(), fitted.scheme, 1)

@@ -141,7 +141,9 @@ def test_an_estimator_forecasts_with_refined_operators(
     splitter = OperatorSplitter(tiny_model, CODES).fit(u[:6], dt, dictionary=few)
     found = splitter.search_result_
     assert found.dictionary is not None
-    assert min(splitter.composition_.operators) == len(few)
+    own = splitter.search_result_.dictionary
+    assert own is not None
+    assert min(splitter.composition_.operators) == len(own) - len(splitter.composition_)
     forecast = splitter.predict(4)
     assert forecast.shape == (4, 1, 64)
     plain = OperatorSplitter(tiny_model, replace(CODES, refine="strengths"))

@@ -83,7 +83,7 @@ class Fit(ReadFlags):
     """Splitting substeps per frame (default: as many as the splitting error asks for)."""
     denoise: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Take white noise out of the observed frames first (default: for pursuit)."""
-    memory_mb: float = 256
+    memory_mb: float = 2048
     """Limit of the search's working memory."""
 
     @classmethod
@@ -263,10 +263,11 @@ class Predict(Fit):
                 f"--report is an HTML page, such as forecast.html, not {self.report}."
             )
 
+    def replaces(self) -> tuple[Path, ...]:
+        return (*super().replaces(), *(() if self.report is None else (self.report,)))
+
     def run(self) -> None:
-        # A page that was taken away is made again.
-        command = replace(self, force=True) if self.report and not self.report.exists() else self
-        command.answer(self.work, self.words)
+        self.answer(self.work, self.words)
 
     def work(self) -> dict[str, Any]:
         import torch

@@ -1,8 +1,16 @@
 """The operators a search may compose."""
 
 from opsplit.dictionary.dictionary import MAX_STRENGTH, OperatorDictionary
+from opsplit.dictionary.orientation import oriented
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
 from opsplit.dictionary.storage import wrong_format
 
-__all__ = ["MAX_STRENGTH", "OperatorDictionary", "Part", "PreparedDictionary", "wrong_format"]
+__all__ = [
+    "MAX_STRENGTH",
+    "OperatorDictionary",
+    "Part",
+    "PreparedDictionary",
+    "oriented",
+    "wrong_format",
+]

@@ -11,6 +11,7 @@ import numpy as np
 
 from opsplit.errors import OpsplitError
 from opsplit.io.guard import PAIR, dataset, opened
+from opsplit.trajectories import unmasked
 
 Index = tuple[int | slice, ...]
 
@@ -41,7 +42,7 @@ def hdf5_part(path: Path, name: str, axes: str, channels: Sequence[str]) -> Part
 
 def array_part(array: Any, axes: str, channels: Sequence[str]) -> Part:
     """An array in memory or mapped into it."""
-    return Part(lambda index: np.asarray(array[index]), axes, tuple(channels))
+    return Part(lambda index: unmasked(array[index]), axes, tuple(channels))
 
 
 def gather(

@@ -7,13 +7,18 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
+from opsplit._tensors import usual_defaults
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
-from opsplit.search import Composition
+from opsplit.predict.units import Freedom
+from opsplit.predict.verdict import Verdict
+from opsplit.search import Composition, SearchResult
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -39,6 +44,10 @@ class Code(StrEnum):
     COEFFICIENT = "coefficient"
     RESAMPLED = "resampled"
     WEAK_OPERATORS = "weak-operators"
+    ALIKE = "alike"
+    SIGN = "sign"
+    MEMORY = "memory"
+    STILL = "still"
 
 
 class Severity(StrEnum):
@@ -57,6 +66,8 @@ UNLIKE = frozenset(
         Code.AMPLITUDE,
         Code.COEFFICIENT,
         Code.WEAK_OPERATORS,
+        Code.ALIKE,
+        Code.STILL,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""
@@ -90,14 +101,11 @@ class Issue:
         return asdict(self)
 
 
-def compatibility(
-    config: ModelConfig, data: Recording | Trajectories, size: float | None = None
-) -> list[Issue]:
+@usual_defaults()
+def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[Issue]:
     """All issues between a model and data; the model can be used if none of them blocks.
 
-    Arguments:
-        config: of the model; its weights are not needed.
-        size: root mean square of the fields, where it is known; else amplitudes are not compared.
+    Only the configuration of the model is needed, not its weights.
 
     Returns:
         The issues; an empty list if the data are like those of the training.
@@ -112,7 +120,7 @@ def compatibility(
     recording = data if isinstance(data, Recording) else read(data)
     issues = [*_refusals(config, recording)]
     if not any(issue.blocks for issue in issues):
-        issues += _notes(config, recording, size)
+        issues += _notes(config, recording)
     return issues
 
 
@@ -171,8 +179,7 @@ def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
     return found
 
 
-def _notes(config: ModelConfig, recording: Recording, size: float | None) -> list[Issue]:
-    grid, trained = recording.grid, config.grid
+def _notes(config: ModelConfig, recording: Recording) -> list[Issue]:
     held, known = recording.channels, tuple(config.channels)
     found = {}
     if set(held) == set(known) and held != known:
@@ -187,33 +194,45 @@ def _notes(config: ModelConfig, recording: Recording, size: float | None) -> lis
         )
     if "extent" in recording.guessed:
         found[Code.EXTENT_GUESSED] = recording.guessed["extent"]
-    if config.operator.grid_bound:
-        if not _close(grid.spacing, trained.spacing, CLOSE):
-            found[Code.RESAMPLED] = (
-                f"The fields are resampled to the spacing {trained.spacing[0]:.4g} that these "
-                "operators were trained at; the forecast is on the grid of the data."
+    return [Issue(code, Severity.NOTE, text) for code, text in found.items()]
+
+
+def unlike_training(
+    config: ModelConfig, grid: Grid, dt: float, size: float, freedom: Freedom
+) -> list[Issue]:
+    """Notes on data far from those of the training, where no unit brings them nearer.
+
+    Arguments:
+        grid: where the operators act.
+        dt: time between frames.
+        size: standard deviation of the fields. All in the units of the operators.
+        freedom: which units could be chosen.
+    """
+    found, trained = {}, config.grid
+    if not freedom.length:
+        if not config.operator.grid_bound and not _close(grid.spacing, trained.spacing, FACTOR):
+            found[Code.SPACING] = (
+                f"The points are {grid.spacing[0]:.4g} apart; the model was trained at a spacing "
+                f"of {trained.spacing[0]:.4g}, {ratio(grid.spacing[0], trained.spacing[0])}."
             )
-    elif not _close(grid.spacing, trained.spacing, FACTOR):
-        found[Code.SPACING] = (
-            f"The points are {grid.spacing[0]:.4g} apart; the model was trained at a spacing of "
-            f"{trained.spacing[0]:.4g}, {ratio(grid.spacing[0], trained.spacing[0])}."
-        )
-    if not _close(grid.extent, trained.extent, FACTOR):
-        found[Code.EXTENT] = (
-            f"The box has a length of {grid.extent[0]:.4g}; the model was trained on "
-            f"{trained.extent[0]:.4g}, {ratio(grid.extent[0], trained.extent[0])}."
-        )
-    if not _close([recording.dt], [config.dt], FACTOR):
+        if not _close(grid.extent, trained.extent, FACTOR):
+            found[Code.EXTENT] = (
+                f"The box has a length of {grid.extent[0]:.4g}; the model was trained on "
+                f"{trained.extent[0]:.4g}, {ratio(grid.extent[0], trained.extent[0])}."
+            )
+    if not freedom.orders and not _close([dt], [config.dt], FACTOR):
         found[Code.DT] = (
-            f"The frames are {recording.dt:.4g} apart; the model was trained on flows of "
-            f"{config.dt:.4g}, {ratio(recording.dt, config.dt)}."
+            f"The frames are {dt:.4g} apart; the model was trained on flows of "
+            f"{config.dt:.4g}, {ratio(dt, config.dt)}."
         )
-    if size is not None and not config.rescale and not _close([size], [config.scale], FACTOR):
+    scaled = freedom.amplitude or config.rescale
+    if size and not scaled and not _close([size], [config.scale], FACTOR):
         found[Code.AMPLITUDE] = (
             f"The fields have a size of {size:.4g}; those the model was trained on "
             f"{config.scale:.4g}, {ratio(size, config.scale)}."
         )
-    return [Issue(code, Severity.NOTE, text) for code, text in found.items()]
+    why = " Nothing is known about the terms that would allow other units."
+    return [Issue(code, Severity.NOTE, text + why) for code, text in found.items()]
 
 
 def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> list[Issue]:
@@ -228,6 +247,39 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
+
+
+def about_result(
+    dictionary: OperatorDictionary, found: SearchResult, verdict: Verdict
+) -> list[Issue]:
+    """What a user should know about coefficients that were found.
+
+    Arguments:
+        dictionary: the model's own operators.
+    """
+    texts = [
+        (
+            Code.ALIKE,
+            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
+            "tell which of them is at work, and the coefficients are one choice among several.",
+        )
+        for one, other in found.alike
+    ]
+    if found.remark:
+        texts.append((Code.MEMORY, found.remark))
+    if verdict.skill is None:
+        texts.append((Code.STILL, "Nothing changes in these frames: they say no coefficient."))
+    for name, value in found.identified.items():
+        own = dictionary.coefficients.get(name, np.zeros(0))
+        sizes = set(own[own != 0].tolist())
+        # A number that all operators share is no parameter of the physics.
+        if len(sizes) == 1 and value * sizes.pop() < 0:
+            words = (
+                f"{name} has the opposite sign of the model's: the fields or an axis of the data "
+                "follow the other sign convention."
+            )
+            texts.append((Code.SIGN, words))
+    return [Issue(code, Severity.NOTE, text) for code, text in texts]
 
 
 def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:

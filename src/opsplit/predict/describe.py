@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
@@ -94,6 +95,7 @@ class Description:
         return "\n".join(_lines(self.to_json(), self.models))
 
 
+@usual_defaults()
 def describe(
     data: Any,
     *,
@@ -130,7 +132,7 @@ def describe(
         except OpsplitError:
             # The model cannot even read them; why it does not fit the data as they are says more.
             reading = recording
-        models.append(Fits(name, tuple(compatibility(config, reading, _size(seen)))))
+        models.append(Fits(name, tuple(compatibility(config, reading))))
     return Description(recording, seen, tuple(models))
 
 
@@ -141,11 +143,6 @@ def bundled_configs() -> dict[str, ModelConfig]:
         for name, families in bundled().items()
         for family in families
     }
-
-
-def _size(seen: Survey) -> float | None:
-    size = float(np.sqrt(np.mean(np.square(seen.mean) + np.square(seen.std))))
-    return size if np.isfinite(size) and size > 0 else None
 
 
 def _number(value: float) -> float | None:

@@ -16,7 +16,7 @@ from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
 from opsplit.io.read import is_xarray, read
 from opsplit.io.recording import Recording
-from opsplit.trajectories import Trajectories
+from opsplit.trajectories import Trajectories, unmasked
 
 
 def observe(given: Any, config: ModelConfig, flags: Flags | None = None) -> Recording:
@@ -111,7 +111,7 @@ def _stacked(given: Any, ndim: int) -> Any:
     """A list of trajectories as one array; everything else as it is."""
     if not isinstance(given, list | tuple) or not given:
         return given
-    parts = [one.numpy(force=True) if isinstance(one, Tensor) else np.asarray(one) for one in given]
+    parts = [one.numpy(force=True) if isinstance(one, Tensor) else unmasked(one) for one in given]
     if parts[0].ndim <= ndim:
         return np.asarray(given)
     whole = [part[:, None] if part.ndim == ndim + 1 else part for part in parts]

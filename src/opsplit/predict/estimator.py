@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -22,28 +23,30 @@ from opsplit.metrics import nrmse
 from opsplit.model import DEFAULT_MODEL, Model, load_model
 from opsplit.predict.compatibility import (
     UNLIKE,
-    Code,
     Issue,
+    about_result,
     beyond_dictionary,
     compatibility,
     refuse,
     resampled,
+    unlike_training,
     weak_operators,
 )
 from opsplit.predict.door import observe
+from opsplit.predict.explain import Explainer, Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
-from opsplit.predict.rollout import Forecast, rollout, rollouts
+from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.shown import Shown
+from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
-from opsplit.predict.substeps import search_substeps
-from opsplit.predict.verdict import Verdict, measure
-from opsplit.predict.window import Window, channel_order, observed_frames, prepare
-from opsplit.predict.working_grid import working_grid
-from opsplit.search import Composition, Objective, SearchResult, Strategy, get_search
+from opsplit.predict.units import Freedom
+from opsplit.predict.window import channel_order, observed_frames
+from opsplit.search import Composition, SearchResult, Strategy, get_search
+from opsplit.search.budget import within
 from opsplit.search.strategy import Report
+from opsplit.settings import shown
 from opsplit.splitting import Scheme
-from opsplit.trajectories import Trajectories
 
 
 class OperatorSplitter(Shown):
@@ -87,7 +90,7 @@ class OperatorSplitter(Shown):
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
-        memory_mb: float = 256.0,
+        memory_mb: float = 2048.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
@@ -128,6 +131,7 @@ class OperatorSplitter(Shown):
         """Read what `save` wrote; forecasts are those of the saved splitter."""
         return load_splitter(cls, folder)
 
+    @usual_defaults()
     def fit(
         self,
         u: Any,
@@ -161,24 +165,15 @@ class OperatorSplitter(Shown):
         recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
         if trajectory is not None:
             recording = recording.part([trajectory])
+        refuse(compatibility(model.config, recording))
         used = model.dictionary if dictionary is None else dictionary
-        observed, window, issues = self._prepared(recording, model, used, search)
-        given = 1 if self.refinement == "auto" else self.refinement
-        objective = Objective(
-            used, window.joined, window.grid, window.steps(), self.scheme, given, self.memory_mb
-        )
-        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        if self.refinement == "auto" and search.name == "pursuit":
-            result, objective = search_substeps(objective, lambda o: search.run(o, report))
-        else:
-            result = search.run(objective, report)
-        operators = objective.operators
-        if result.dictionary is not None:
-            operators = result.dictionary.prepare(window.grid, window.joined)
-        issues += beyond_dictionary(used, result.pick)
-        verdict = measure(
-            operators, result.pick, window, objective.dt, self.scheme, objective.refinement
-        )
+        with within(search.max_seconds):
+            observed = observed_frames(recording, self.window)
+            explainer = Explainer(observed, model, used, self._plan(search), report)
+            # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
+            found = explainer.best()
+        window, objective, result = found.window, found.objective, found.result
+        issues = self._issues(recording, model, found, explainer.freedom)
         self.refinement_ = objective.refinement
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -186,47 +181,47 @@ class OperatorSplitter(Shown):
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
         self.observed_, self.understood_ = observed, " ".join(recording.understood)
-        self.dt_, self.noise_, self._dictionary = objective.dt, window.noise, dictionary
-        self._like, self._window, self._operators = like(u, observed), window, operators
+        self.units_, self._dictionary = window.units, dictionary
+        self.dt_ = objective.dt * window.units.time
+        self.noise_ = window.noise * window.units.amplitude
+        self._like, self._found = like(u, observed), found
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
-        self._judge(verdict, issues, used, None if dictionary is not None else model.calibration)
+        self._judge(found, issues, None if dictionary is not None else model.calibration)
         named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
         self.equation_ = self.equation_.renamed(dict(named))
-        self._last = [self._state(i) for i in range(len(window.frames))]
+        self._last = last_states(found, self.scheme)
         for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=2)
+            warnings.warn(note, OpsplitWarning, stacklevel=3)
         return self
 
-    def _prepared(
-        self, recording: Recording, model: Model, used: OperatorDictionary, search: Strategy
-    ) -> tuple[Trajectories, Window, list[Issue]]:
-        """The frames as they are, as the operators see them, and what is unusual about them."""
-        config = model.config
-        refuse(compatibility(config, recording))
-        bound = next((p.family for p in used.parts if p.family.grid_bound), model.disco.family)
-        grid = working_grid(bound, model.disco.grid, recording.grid)
-        model.check(grid, recording.shape[2])
-        observed = observed_frames(recording, self.window)
+    def _plan(self, search: Strategy) -> Plan:
         clean = search.name == "pursuit" if self.denoise is None else self.denoise
-        window = prepare(observed, grid, config, self.window, clean, self.device)
-        issues = compatibility(config, recording, window.size)
-        # Which operators act decides on resampling, not which the model was trained with.
-        issues = [issue for issue in issues if issue.code is not Code.RESAMPLED]
-        if grid.shape != recording.grid.shape:
-            issues.append(resampled(recording.grid, grid))
+        return Plan(
+            search, self.scheme, self.refinement, self.window, clean, self.device, self.memory_mb
+        )
+
+    def _issues(
+        self, recording: Recording, model: Model, found: Explanation, freedom: Freedom
+    ) -> list[Issue]:
+        """What is unusual about the data and about what was found in them."""
+        window, given = found.window, recording.grid
+        issues = compatibility(model.config, recording)
+        bound = any(part.family.grid_bound for part in found.dictionary.parts)
+        if bound and window.grid.shape != given.shape:
+            issues.append(resampled(given, window.grid))
+        dt = found.objective.dt
+        issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
         issues += weak_operators(model.metrics)
-        return observed, window, issues
+        issues += about_result(model.dictionary, found.result, found.verdict)
+        return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
-        self,
-        verdict: Verdict,
-        issues: list[Issue],
-        used: OperatorDictionary,
-        calibration: Calibration | None,
+        self, found: Explanation, issues: list[Issue], calibration: Calibration | None
     ) -> None:
         """Keep the verdict, and intervals where they can hold."""
-        self.verdict_, self.status_ = verdict, verdict.level.value
+        self.verdict_ = verdict = found.verdict
+        self.status_ = verdict.level.value
         self.issues_ = tuple(issues)
         self.notes_ = tuple(issue.text for issue in issues)
         if not verdict.trusted:
@@ -236,45 +231,19 @@ class OperatorSplitter(Shown):
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
         self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
-        terms = {name: term.text for name, term in used.terms.items()}
+        terms = {name: term.text for name, term in found.dictionary.terms.items()}
         self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
-
-    def _state(self, trajectory: int) -> Tensor:
-        """The last frame of a trajectory; of noisy ones, what all frames say about it.
-
-        Every frame is carried to the last by the composition found. It brings its own noise, and
-        the model's error for as long as it is carried.
-        """
-        window = self._window
-        frames, noise = window.frames[trajectory], window.noise / window.unit
-        if not noise:
-            return frames[-1]
-        between = window.moments[trajectory].diff().tolist()
-        per_step = self.composition_.fit_error * float(frames.square().mean().sqrt())
-        count = len(frames)
-        carried = [per_step * (count - 1 - i) for i in range(count)]
-        weights = [1 / (noise**2 + error**2) for error in carried]
-        held = frames[0]
-        for i in range(count):
-            # A running weighted mean is carried on together with what it holds.
-            share = weights[i] / sum(weights[: i + 1])
-            held = held + share * (frames[i] - held)
-            if i < count - 1:
-                held = rollout(
-                    self._operators, self.composition_, held, [between[i]], self.dt_,
-                    self.scheme, self.refinement_,
-                ).frames[0]  # fmt: skip
-        return held if bool(held.isfinite().all()) else frames[-1]
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""
         calibration = self._calibrated()
-        spread = self.search_result_.spread
+        spread, terms = self.search_result_.spread, self._found.dictionary.terms
         out = {}
         for name, value in self.coefficients_.items():
             if name in calibration.coefficients:
                 factor = calibration.coefficient_factor(name, level)
-                half = factor * coefficient_scale(value, spread.get(name, 0.0))
+                unit = self.units_.factor(terms.get(name))
+                half = factor * coefficient_scale(value, spread.get(name, 0.0), unit)
                 out[name] = (value - half, value + half)
         return out
 
@@ -295,6 +264,7 @@ class OperatorSplitter(Shown):
             )
         return found
 
+    @usual_defaults()
     def forecast(
         self,
         steps: int | None = None,
@@ -311,33 +281,48 @@ class OperatorSplitter(Shown):
         if (steps is None) == (times is None):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
-            if not isinstance(steps, int) or steps < 1:
-                raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
+            if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+                raise OpsplitError(
+                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
+                )
             times = [self.dt_ * (i + 1) for i in range(steps)]
-        pick = self.composition_
+        pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
         others = [c for c in others if c.operators != pick.operators] if deviation else []
+        ahead = [t / units.time for t in times]
 
         def run(compositions: list[Composition]) -> list[Forecast]:
-            last = self._last[trajectory]
+            last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                self._operators, compositions, last, times, self.dt_, self.scheme, self.refinement_
-            )
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
+                timed=True,
+            )  # fmt: skip
 
         # By itself, so that a band does not change the rounding of its forecast.
-        found = run([pick]) + (run(others) if others else [])
-        first, spread, unit = found[0], None, self._window.unit
+        with within(get_search(self.search).max_seconds):
+            made = run([pick]) + (run(others) if others else [])
+        first, spread = made[0], None
         if deviation:
-            observed = len(self._window.frames[trajectory])
+            observed = len(found.window.frames[trajectory])
             missed = pick.free_run_error
             missed = pick.fit_error * observed if missed is None else missed
-            members = torch.stack([f.frames for f in found])
-            spread = forecast_deviation(first.frames, members, missed, observed) * unit
-            spread = spread[:, self._back]
-        frames = resample(first.frames * unit, self.observed_.grid.shape)[:, self._back]
-        made = replace(first, frames=frames, deviation=spread, explained=self.verdict_.trusted)
-        return replace(made, grid=self.observed_.grid, channels=self.observed_.channels)
+            members = torch.stack([f.frames for f in made])
+            spread = forecast_deviation(first.frames, members, missed, observed)
+            spread = spread[:, self._back].double() * units.amplitude
+        frames = units.outside(resample(first.frames, self.observed_.grid.shape))[:, self._back]
+        # Never less than single precision, never more than the data have.
+        kind = torch.promote_types(self.observed_.data.dtype, torch.float32)
+        return replace(
+            first,
+            frames=frames.to(kind),
+            times=torch.as_tensor(times, dtype=torch.float64),
+            deviation=None if spread is None else spread.to(kind),
+            explained=self.verdict_.trusted,
+            grid=self.observed_.grid,
+            channels=self.observed_.channels,
+        )
 
+    @usual_defaults()
     def predict(
         self,
         steps: int | None = None,
@@ -368,10 +353,11 @@ class OperatorSplitter(Shown):
         half = factor * spread[(..., *[None] * (frames.ndim - 3))]
         return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
 
+    @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
-        truth = torch.as_tensor(u, dtype=torch.float32).cpu()
-        frames = self.forecast(steps=len(truth)).frames.cpu()
+        frames = self.forecast(steps=len(u)).frames.cpu()
+        truth = torch.as_tensor(u).to(frames)
         if truth.numel() != frames.numel():
             raise OpsplitError(
                 f"The forecast has frames of shape {tuple(frames.shape[1:])}, "

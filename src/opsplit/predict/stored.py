@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,10 @@ from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.predict.equations import Equation
 from opsplit.predict.kinds import like
+from opsplit.predict.replay import Replay
+from opsplit.predict.units import Units
 from opsplit.search import Composition, SearchResult, Strategy, get_search
-from opsplit.search.objective import Objective
 from opsplit.search.result import Cost
-from opsplit.search.strategy import Record, Report
 from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
@@ -28,22 +29,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE = "splitter.json"
-
-
-class Replay(Strategy):
-    """A search that is over: it gives the stored result."""
-
-    held: SearchResult
-
-    @property
-    def name(self) -> str:
-        return self.held.strategy
-
-    def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
-        raise OpsplitError("A stored search cannot be run again.")
-
-    def run(self, objective: Objective, report: Report | None = None) -> SearchResult:
-        return self.held
 
 
 def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
@@ -64,7 +49,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
         params["model"] = str(model)
     params["search"] = get_search(params["search"]).to_json()
     result = splitter.search_result_
-    operators = result.dictionary or splitter._dictionary
+    operators = splitter._dictionary if result.dictionary is None else result.dictionary
     if operators is not None:
         operators.save(target / "dictionary")
     write_json(
@@ -74,8 +59,14 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "version": __version__,
             "parameters": params,
             "refinement": splitter.refinement_,
+            "units": asdict(splitter.units_),
             "result": result.to_dict()
-            | {"evaluation_flops": result.cost.evaluation_flops, "own": bool(result.dictionary)},
+            | {
+                "evaluation_flops": result.cost.evaluation_flops,
+                "own": result.dictionary is not None,
+                "alike": result.alike,
+                "remark": result.remark,
+            },
             "understood": splitter.understood_,
             "equation": str(splitter.equation_),
             "intervals": splitter.coefficient_intervals_,
@@ -100,8 +91,8 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
         params["search"] = Strategy.from_json(params["search"], f"{source}: search")
         operators = OperatorDictionary.load(source / "dictionary") if held["dictionary"] else None
         result = _result(held["result"], operators)
-        replay = Replay()
-        object.__setattr__(replay, "held", result)
+        units = Units(**(held["units"] | {"mean": tuple(held["units"]["mean"])}))
+        replay = Replay.of(params["search"], result, units)
         made = kind(**(params | {"search": replay, "refinement": int(held["refinement"])}))
         observed = Trajectories.load(inside(source, "observed.npz"))
         used = None if held["result"]["own"] else operators
@@ -166,7 +157,8 @@ def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> Sea
         each("finalists"),
         str(raw["status"]),
         Cost(spent["flows"], spent["evaluations"], spent["seconds"], raw["evaluation_flops"]),
-        {str(k): float(v) for k, v in raw["identified"].items()},
         {str(k): float(v) for k, v in raw["spread"].items()},
         operators if raw["own"] else None,
+        tuple((str(one), str(other)) for one, other in raw["alike"]),
+        str(raw["remark"]),
     )

@@ -1,8 +1,9 @@
-"""The observed frames as operators see them: resampled, without noise, in units of their size."""
+"""The observed frames as operators see them: resampled, without noise, in their units."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -12,9 +13,9 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.fourier import resample
 from opsplit.grid import Grid
-from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.recording import Recording
 from opsplit.predict.denoise import denoise
+from opsplit.predict.units import Units, check_size
 from opsplit.trajectories import Trajectories
 
 SEVERAL = 1e-9
@@ -23,20 +24,20 @@ SEVERAL = 1e-9
 
 @dataclass(frozen=True)
 class Window:
-    """Frames of one or several trajectories of one dynamics, prepared for a search."""
+    """Frames of one or several trajectories of one dynamics, in the units of the operators."""
 
     frames: tuple[Tensor, ...]
-    """Of every trajectory `(time, channel, *space)`, over `unit`, channels as in the model."""
+    """Of every trajectory `(time, channel, *space)`, channels as in the model."""
     moments: tuple[Tensor, ...]
     """Times of these frames."""
     grid: Grid
     """Where the operators act."""
-    unit: float
-    """The fields' size that they were divided by."""
+    units: Units
+    """Those of everything here, over those of the data."""
     noise: float
-    """Standard deviation of the white noise that was taken out, in the units of the data."""
+    """Standard deviation of the white noise that was taken out."""
     size: float
-    """Standard deviation of the fields, in the units of the data."""
+    """Standard deviation of the fields."""
 
     @property
     def joined(self) -> Tensor:
@@ -84,41 +85,59 @@ def one_dynamics(recording: Recording) -> None:
             )
 
 
-def prepare(
-    observed: Trajectories,
-    grid: Grid,
-    config: ModelConfig,
-    last: int | None,
-    clean: bool,
-    device: str,
-) -> Window:
-    """The last frames of every trajectory on the working grid.
+def recent_frames(
+    observed: Trajectories, last: int | None, channels: tuple[str, ...], device: str
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The last frames of every trajectory that are there, channels as in the model; their times.
 
     Arguments:
-        grid: where the operators act.
         last: so many frames (None: all).
-        clean: whether to take out white noise.
     """
-    order = channel_order(observed.channels, config.channels)
-    frames, moments, noises = [], [], []
+    order = channel_order(observed.channels, channels)
+    frames, moments = [], []
     for data in observed.data:
         there = ~data.isnan().flatten(1).all(1)
         recent = slice(-last, None) if last else slice(None)
         chosen, times = data[there][recent][:, order], observed.times[there.cpu()][recent]
         if len(chosen) < 2:
             raise OpsplitError("A trajectory has fewer than 2 frames that are not missing.")
-        work = resample(chosen.to(device=device, dtype=torch.float32), grid.shape)
+        frames.append(chosen.to(device=device))
+        moments.append(times)
+    return frames, moments
+
+
+def prepare(
+    frames: list[Tensor],
+    moments: list[Tensor],
+    grid: Grid,
+    units: Units,
+    clean: bool,
+    place: Callable[[Grid, Sequence[Tensor]], Grid],
+) -> Window:
+    """Frames in the units of the operators, without noise, on the grid where operators act.
+
+    Arguments:
+        frames: of every trajectory, in the units of the data.
+        moments: their times.
+        grid: their space.
+        clean: whether to take out white noise.
+        place: the grid where operators act, from the grid of the data and the frames on it, both
+            in the units of the operators.
+    """
+    given, cleaned, noises = units.grid(grid), [], []
+    for observed in frames:
+        work = units.inside(observed)
+        check_size(work)
         noise = 0.0
         if clean:
-            work, noise = denoise(work, grid)
-        frames.append(work)
-        moments.append(times)
+            work, noise = denoise(work, given)
+        cleaned.append(work)
         noises.append(noise)
-    whole = torch.cat(frames)
-    unit = (float(whole.std()) if config.rescale else 1.0) or 1.0
     noise = math.sqrt(sum(x * x for x in noises) / len(noises))
-    size = float(whole.std())
-    return Window(tuple(f / unit for f in frames), tuple(moments), grid, unit, noise, size)
+    used = place(given, cleaned)
+    made = tuple(resample(work, used.shape).float() for work in cleaned)
+    size = float(torch.cat(made).std())
+    return Window(made, tuple(t / units.time for t in moments), used, units, noise, size)
 
 
 def channel_order(held: tuple[str, ...], known: tuple[str, ...]) -> list[int]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+
+import torch
+from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -11,6 +15,9 @@ from opsplit.operators.family import OperatorFamily
 
 CLOSE = 0.01
 """Spacings that differ by less than this share count as equal."""
+TAIL = 1e-9
+"""Modes that hold no more than this share of the variance carry no signal: derivatives would make
+their rounding large."""
 
 
 def working_grid(family: OperatorFamily, trained: Grid, given: Grid) -> Grid:
@@ -40,3 +47,44 @@ def working_grid(family: OperatorFamily, trained: Grid, given: Grid) -> Grid:
             f"points, far more than the {trained.shape} they know. Is --extent right?"
         )
     return replace(given, shape=shape)
+
+
+def resolved_grid(given: Grid, trained: Grid, frames: Sequence[Tensor]) -> Grid:
+    """The coarsest grid that holds all modes with a signal, no coarser than the training grid.
+
+    So what is found does not depend on how finely the same fields were sampled. Frames
+    `(time, channel, *space)`.
+    """
+    shape = list(given.shape)
+    for axis, word in enumerate(given.boundary):
+        usual = math.ceil(given.extent[axis] / trained.spacing[axis] * (1 - CLOSE))
+        if word != "periodic" or shape[axis] <= usual:
+            continue
+        needed = max(usual, 2 * _last_mode(frames, axis - given.ndim) + 2)
+        shape[axis] = min(shape[axis], _smooth(needed))
+    return given if tuple(shape) == given.shape else replace(given, shape=tuple(shape))
+
+
+def _last_mode(frames: Sequence[Tensor], axis: int) -> int:
+    """The highest mode of an axis with a signal."""
+    power = torch.zeros(frames[0].shape[axis] // 2 + 1, dtype=torch.float64)
+    for f in frames:
+        modes = torch.fft.rfft(f.double(), dim=axis).abs().square().transpose(axis, -1)
+        power += modes.flatten(0, -2).sum(0).cpu()
+    power[0] = 0.0
+    above = power.flip(0).cumsum(0).flip(0)
+    signal = (above > TAIL * power.sum()).nonzero()
+    return int(signal[-1]) if len(signal) else 0
+
+
+def _smooth(points: int) -> int:
+    """The next even number without prime factors above 5, for fast transforms."""
+    found = points + points % 2
+    while True:
+        rest = found
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return found
+        found += 2

@@ -96,6 +96,8 @@ def _refine(objective: Objective, window: int, record: Record, most: float) -> N
     first = len(dictionary)
     found = Tried(tuple(range(first, first + m)), error, tuple(x[:m].tolist()))
     record.add(found)
+    if pick.operators in record.estimates:
+        record.estimates[found.operators] = record.estimates[pick.operators]
     record.pick = found
     record.finalists = [found, *(record.finalists or [])]
     record.status += f"; codes refined from {pick.error:.3g} to {error:.3g}"

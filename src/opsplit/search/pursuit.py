@@ -20,6 +20,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
+from opsplit.search.estimate import estimate
 from opsplit.search.objective import Objective
 from opsplit.search.screen import Screen, Sets
 from opsplit.search.strategy import (
@@ -75,6 +76,21 @@ class Pursuit(Strategy):
 
     kind: ClassVar[str] = "pursuit"
 
+    @property
+    def fits_strengths(self) -> bool:
+        return self.refine != "none"
+
+    def least_mb(self, objective: Objective) -> float:
+        return max(objective.least_mb(), 2 * self._frame_mb(objective))
+
+    @staticmethod
+    def _frame_mb(objective: Objective) -> float:
+        """Megabytes of the rates of all operators on one frame.
+
+        Rates in single and integrals in double precision, with room for copies of both.
+        """
+        return 40 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
+
     def check(self) -> None:
         if not self.strides:
             raise OpsplitError(
@@ -90,11 +106,16 @@ class Pursuit(Strategy):
         frames = min(self.screen_frames or observed, observed)
         while not objective.observed.scored_among(frames):
             frames += 1
-        per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
-        # Rates in single and integrals in double precision, with room for copies of both.
-        room = objective.memory_mb * 2**20 / (40 * per_frame)
+        room = objective.memory_mb / self._frame_mb(objective)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
+        if frames < min(self.screen_frames or observed, observed):
+            needed = math.ceil(self._frame_mb(objective) * observed)
+            for record in records:
+                record.remark = (
+                    f"The memory limit leaves {frames} of {observed} frames for the choice of "
+                    f"operators; all of them need {needed} MB (say memory_mb)."
+                )
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)
         groups = windows.split(max(1, fit))
@@ -128,6 +149,10 @@ class Pursuit(Strategy):
         del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
+        for w in [w for w, sets in promising.items() if not len(sets)]:
+            records[w].status, records[w].done = "no operator has a finite effect", True
+            del promising[w]
+        longest = longest if promising else 0
         for size in range(1, longest + 1):
             last, ahead = size == longest, {}
             brief: dict[int, Sets] = {}
@@ -161,11 +186,12 @@ class Pursuit(Strategy):
             if not promising:
                 break
         for w, screen in screens.items():
-            pick = records[w].pick
-            if pick is not None and self.refine != "none":
-                known = objective.dictionary.coefficients
-                found = screen.consensus(pick, known, self._most(objective))
-                records[w].identified, records[w].spread = found
+            if self.fits_strengths:
+                # Each may still become the pick, and one estimate belongs to one composition.
+                for tried in self.final(records[w]):
+                    records[w].estimates[tried.operators] = estimate(
+                        screen, tried, screen.mechanisms, self._most(objective)
+                    )
 
     def _score(
         self,

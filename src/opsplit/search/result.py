@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplit._files import write_json, write_text
+from opsplit._text import cell
 from opsplit.dictionary import OperatorDictionary
 from opsplit.display import html_table, new_axes
 
@@ -35,7 +36,7 @@ class Composition:
     fit_error: float
     """Mean over the observed transitions of the relative error of one step."""
     coefficients: Mapping[str, float]
-    """Sum of the parts' coefficients."""
+    """Sum of the parts' coefficients, or a better estimate that agrees with it."""
     label: str
     """The parts in words."""
     free_run_error: float | None = None
@@ -111,12 +112,19 @@ class SearchResult:
     """Why the search ended."""
     cost: Cost
     """What was spent on all windows of the search together."""
-    identified: Mapping[str, float] = field(default_factory=dict)
-    """Estimated coefficients of the observed dynamics."""
     spread: Mapping[str, float] = field(default_factory=dict)
     """Uncertainty of each coefficient, from explanations that fit nearly as well."""
     dictionary: OperatorDictionary | None = None
     """The dictionary with operators that the search made itself (`refine="codes"`)."""
+    alike: tuple[tuple[str, str], ...] = ()
+    """Mechanisms of the pick, each with another one that explains these frames as well."""
+    remark: str = ""
+    """What a user should know about the way the search was done."""
+
+    @property
+    def identified(self) -> Mapping[str, float]:
+        """Estimated coefficients of the observed dynamics: those of the pick."""
+        return self.pick.coefficients
 
     def rows(self) -> list[dict[str, Any]]:
         """The best composition of every length; `pick` marks the chosen one."""
@@ -176,12 +184,16 @@ class SearchResult:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         names = list(self.pick.coefficients)
-        writer.writerow(["rank", "pick", "parts", "fit_error", *names, "operators", "composition"])
+        writer.writerow(
+            ["rank", "pick", "parts", "fit_error", *map(cell, names), "operators", "composition"]
+        )
         for rank, c in enumerate(self.ranked, 1):
             operators = " ".join(map(str, c.operators))
             values = [c.coefficients[n] for n in names]
             same = c.operators == self.pick.operators
-            writer.writerow([rank, int(same), len(c), c.fit_error, *values, operators, c.label])
+            writer.writerow(
+                [rank, int(same), len(c), c.fit_error, *values, operators, cell(c.label)]
+            )
         return stream.getvalue()
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,14 +8,14 @@ matter of inner products between integrals.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit.search.estimate import Mechanisms
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Tried
 
@@ -66,6 +66,7 @@ class Screen:
             self.excluded |= self.norms == 0
         self.columns: dict[int, Tensor] = {}
         self.n = n
+        self.mechanisms = Mechanisms.of(objective.dictionary.coefficients, n, self.integrals)
 
     def residual(self, predicted: Tensor) -> Tensor:
         """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""
@@ -101,10 +102,13 @@ class Screen:
     def extend(self, kept: Sets, settings: Pursuit) -> Sets:
         """The most promising sets with one more operator."""
         held = kept.members[: settings.width]
-        extend = self._fixed if settings.refine == "none" else self._free
+        extend = self._fixed if settings.refine == "none" else self.free
         s, gain = extend(held, settings.max_strength or math.inf)
         gain.scatter_(1, held, -torch.inf)
         gain[:, self.excluded] = -torch.inf
+        if settings.fits_strengths:
+            # Two operators that undo each other are one weaker operator.
+            gain[self.mechanisms.opposite(held)] = -torch.inf
         if settings.survivors is None:
             index = torch.arange(self.n, device=gain.device).expand(len(held), -1)
         else:
@@ -122,7 +126,7 @@ class Screen:
             .transpose(1, 2)
         )
 
-    def _free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+    def free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Best nonnegative strengths `(k, n, m + 1)` and gains of adding every operator to sets.
 
         A set whose best strengths are not all positive is no better than a smaller one.
@@ -143,54 +147,6 @@ class Screen:
         gain = (share * base).sum(1, keepdim=True) + new * new * left
         valid = fresh & (s > 0).all(2) & (s <= most).all(2)
         return s, torch.where(valid, gain, -torch.inf)
-
-    def consensus(
-        self, pick: Tried, known: Mapping[str, np.ndarray], most: float
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Coefficients by all operators that could replace a part of the pick, and their spread.
-
-        The hypernetwork reads the coefficients of a single operator with some error. Many
-        operators can play the same part with another strength. The weighted mean of their
-        coefficients is more reliable than the coefficients of the one that fits best.
-        """
-        names = list(known)
-        values = torch.as_tensor(np.stack([known[k] for k in names], 1) if names else np.zeros(0))
-        values = values.reshape(self.n, len(names)).to(self.integrals)
-        own = list(pick.operators)
-        strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(self.integrals)
-        total = strengths @ values[own]
-        moved, variance = torch.zeros_like(total), torch.zeros_like(total)
-        left = self.change - strengths @ self.integrals[own]
-        level = float(left @ left)
-        whole = float(self.change @ self.change)
-        for part, member in enumerate(own):
-            others = own[:part] + own[part + 1 :]
-            if others:
-                found = self._free(torch.tensor([others], device=self.integrals.device), most)
-                s, gain = found[0][0], found[1][0]
-            else:
-                s = (self.products / self.norms.clamp_min(1e-300))[:, None]
-                gain = self.products * s[:, 0]
-                gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
-            gain[others] = -torch.inf
-            gain[self.excluded] = -torch.inf
-            # A replacement may leave a residual of up to three times the norm, plus rounding.
-            # Where the residual is large anyway, only a little more is allowed.
-            limit = level + min(8 * level, 0.1 * max(0.0, whole - level)) + 1e-10 * whole
-            good = (whole - gain <= limit).nonzero()[:, 0]
-            if len(good) < 2 or member not in good.tolist():
-                continue
-            said = s[good, -1:] * values[good] + s[good, :-1] @ values[others]
-            weight = 1 / (whole - gain[good]).clamp_min(level / 9 + 1e-12 * whole)
-            weight = weight / weight.sum()
-            mean = weight @ said
-            # Relative to what the same algebra says of the pick itself: its quadrature may be off
-            # where frames are far apart, the pick's strengths were refined with real flows.
-            moved += mean - said[good.tolist().index(member)]
-            # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
-            variance += weight @ (said - mean) ** 2 * weight.square().sum()
-        said_in_all = dict(zip(names, (total + moved).tolist(), strict=True))
-        return said_in_all, dict(zip(names, variance.sqrt().tolist(), strict=True))
 
     def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Gains of adding every operator to sets, all strengths equal to one."""

@@ -6,7 +6,7 @@ import math
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.search.budget import BudgetError
+from opsplit.search.estimate import Estimate
 from opsplit.search.objective import Objective
 from opsplit.search.registry import SEARCHES
 from opsplit.search.result import Composition, Cost, SearchResult
@@ -52,9 +53,11 @@ class Record:
     pick: Tried | None = None
     status: str = ""
     done: bool = False
-    identified: dict[str, float] | None = None
-    """Estimated coefficients, where they are not just those of the pick."""
-    spread: dict[str, float] | None = None
+    estimates: dict[tuple[int, ...], Estimate] = field(default_factory=dict)
+    """Coefficients of the compositions that may become the pick, where more is known of them than
+    the sum over their operators."""
+    remark: str = ""
+    """What a user should know about the way this window was searched."""
     finalists: list[Tried] | None = None
     """The compositions that ran freely over the window."""
     dictionary: OperatorDictionary | None = None
@@ -108,6 +111,15 @@ class Strategy(Settings, ABC):
         """Whether time or evaluations are limited."""
         return self.max_seconds is not None or self.max_evaluations is not None
 
+    @property
+    def fits_strengths(self) -> bool:
+        """Whether operators get a strength; else only those of the dictionary's own are known."""
+        return False
+
+    def least_mb(self, objective: Objective) -> float:
+        """Megabytes that the search cannot do without."""
+        return objective.least_mb()
+
     @abstractmethod
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         """Fill the records, one per window: the scored compositions, the pick, why it ended."""
@@ -132,6 +144,7 @@ class Strategy(Settings, ABC):
                     self._rerank(objective, records)
                 self.finish(objective, records)
             except BudgetError as reason:
+                _try_one(objective, records)
                 stop(records, str(reason))
             except KeyboardInterrupt:
                 if not any(record.tried for record in records):
@@ -185,16 +198,18 @@ class Strategy(Settings, ABC):
         final = [t.operators for t in record.finalists or self.final(record)]
 
         def composition(t: Tried) -> Composition:
-            return Composition.of(
+            found = record.estimates.get(t.operators)
+            made = Composition.of(
                 record.dictionary or objective.dictionary,
                 t.operators,
                 t.error,
                 t.strengths,
                 t.free_run,
             )
+            return made if found is None else replace(made, coefficients=found.coefficients)
 
         finalists = [composition(record.tried.get(o, pick)) for o in final] or [composition(pick)]
-        known = record.identified or dict(composition(pick).coefficients)
+        known = record.estimates.get(pick.operators)
         held = {o: composition(t) for o, t in sorted(shown.items(), key=lambda i: i[1].error)}
         return SearchResult(
             self.name,
@@ -203,10 +218,22 @@ class Strategy(Settings, ABC):
             tuple(finalists),
             status,
             cost,
-            known,
-            record.spread or _deviation(finalists),
+            _deviation(finalists) if known is None else known.spread,
             record.dictionary,
+            () if known is None else known.alike,
+            record.remark,
         )
+
+
+def _try_one(objective: Objective, records: list[Record]) -> None:
+    """Score the first operator where the limit came before anything was scored."""
+    empty = [w for w, record in enumerate(records) if not record.tried]
+    if empty:
+        home = torch.tensor(empty, device=objective.device)
+        u = objective.step(torch.zeros_like(home)[:, None], objective.observed.states[home])
+        errors = objective.observed.errors(u, home).mean(1).tolist()
+        for w, error in zip(empty, errors, strict=True):
+            records[w].add(Tried((0,), error))
 
 
 def _deviation(finalists: list[Composition]) -> dict[str, float]:

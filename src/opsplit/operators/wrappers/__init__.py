@@ -3,6 +3,8 @@
 from opsplit.operators.wrappers.band_limited import BandLimited
 from opsplit.operators.wrappers.conserving import Conserving
 from opsplit.operators.wrappers.homogeneous import Homogeneous
+from opsplit.operators.wrappers.mirrored import Mirrored
+from opsplit.operators.wrappers.negated import Negated
 from opsplit.operators.wrappers.non_amplifying import NonAmplifying
 from opsplit.operators.wrappers.potential_inputs import PotentialInputs
 from opsplit.operators.wrappers.shifted_stages import ShiftedStages
@@ -13,6 +15,8 @@ __all__ = [
     "BandLimited",
     "Conserving",
     "Homogeneous",
+    "Mirrored",
+    "Negated",
     "NonAmplifying",
     "PotentialInputs",
     "RateWrapper",

@@ -1,0 +1,69 @@
+"""Results on disk, and the page that shows them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from opsplit._files import origin, write_json
+
+FOLDER = Path(__file__).parents[2] / "docs" / "results" / "any-data"
+Kept = dict[str, Any]
+"""`{"rows": [...], "n": ..., "command": ..., "seed": ..., "commit": ..., "hardware": ...}`"""
+
+
+def keep(args: argparse.Namespace, rows: list[dict[str, Any]], **more: Any) -> None:
+    """Write the rows of a part, with the command that made them."""
+    command = shlex.join(["python", "benchmarks/any_data", *sys.argv[1:]])
+    kept = {"rows": rows, "n": args.n, **more, **origin(args.seed), "command": command}
+    file = args.out / f"{args.part}.json"
+    write_json(file, kept)
+    print(f"wrote {file}")
+
+
+def read_kept(folder: Path, part: str) -> Kept | None:
+    """The results of a part, if it was measured."""
+    file = folder / f"{part}.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def write_page(folder: Path, parts: Mapping[str, ModuleType]) -> None:
+    """`any-data.md` beside the folder, from all results in it."""
+    text = ["# Any data", INTRODUCTION]
+    for name, module in parts.items():
+        kept = read_kept(folder, name)
+        if kept is not None:
+            text += [*module.section(kept), source(kept)]
+    page = folder.with_name(f"{folder.name}.md")
+    page.write_text("\n\n".join(text) + "\n")
+    print(f"wrote {page}")
+
+
+INTRODUCTION = """Written by `python benchmarks/any_data report` from the files in
+`docs/results/any-data/`. Every section names the command that measured it."""
+
+
+def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    names = list(head)
+    lines = [names, ["---"] * len(names), *(list(row) for row in body)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number to read; nothing where there is none."""
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def source(kept: Kept) -> str:
+    """Which command wrote a section, and where."""
+    return (
+        f"Measured by `{kept['command']}`; seed {kept['seed']}, commit {kept['commit']}, "
+        f"{kept['hardware']}."
+    )

@@ -1,0 +1,23 @@
+"""Operators on fields of the opposite sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from opsplit.operators.family import Prepared
+from opsplit.operators.wrappers.wrapper import Wrapper
+
+
+@dataclass(frozen=True)
+class Negated(Wrapper):
+    """`-f(-u)`: a term of even degree changes its sign, one of odd degree does not."""
+
+    kind = "negated"
+
+    def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        return -self.operator.flow(prepared, -u, duration)
+
+    def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        return -self.operator.rate(prepared, -u)

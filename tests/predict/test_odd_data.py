@@ -1,0 +1,77 @@
+"""Data that must not look right: noise, extreme numbers, masks, little memory, stillness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from opsplit import OperatorSplitter
+from opsplit.errors import OpsplitError, no_warnings
+from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.compatibility import Code
+from opsplit.predict.verdict import Level
+
+DT = 10 / 99
+TRUE = {"c": 0.5, "D": 0.25}
+
+
+def window() -> np.ndarray:
+    physics = AdvectionDiffusion()
+    initial = physics.initial_fields(1, torch.Generator().manual_seed(3), "A+D")
+    mu = {k: torch.tensor([v]).double() for k, v in TRUE.items()}
+    return physics.solve(initial, mu, torch.arange(16).double() * DT)[0, :, 0].numpy()
+
+
+def fitted(u: Any, **more: Any) -> OperatorSplitter:
+    with no_warnings():
+        return OperatorSplitter("advection-diffusion", **more).fit(u, DT, 16.0)
+
+
+@pytest.mark.parametrize("points", [64, 512])
+def test_white_noise_is_not_explained(points: int) -> None:
+    noise = np.random.default_rng(0).standard_normal((16, points))
+    found = fitted(noise)
+    assert found.verdict_.level is Level.UNEXPLAINED
+    assert found.coefficient_intervals_ == {} and found.forecast(2).status == "unexplained"
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e300])
+def test_extreme_amplitudes_are_only_units(size: float) -> None:
+    plain, extreme = fitted(window()), fitted(size * window())
+    assert extreme.coefficients_ == pytest.approx(plain.coefficients_, rel=1e-3)
+    np.testing.assert_allclose(extreme.predict(2) / size, plain.predict(2), rtol=1e-3, atol=1e-4)
+
+
+def test_single_precision_near_its_limit() -> None:
+    u = window()
+    large = (u * (1e38 / abs(u).max())).astype(np.float32)
+    found = fitted(large)
+    assert found.status_ == "explained" and np.isfinite(found.predict(3)).all()
+    assert found.coefficients_ == pytest.approx(TRUE, rel=0.02)
+
+
+def test_a_masked_frame_is_missing_and_a_masked_point_is_refused() -> None:
+    u = np.ma.masked_array(window())
+    u.data[5] = 77.0
+    u[5] = np.ma.masked
+    assert fitted(u).coefficients_ == pytest.approx(TRUE, rel=0.02)
+    holes = np.ma.masked_array(window())
+    holes[5, 3] = np.ma.masked
+    with pytest.raises(OpsplitError, match="1 values are NaN or infinite"):
+        fitted(holes)
+
+
+def test_a_memory_limit_that_leaves_frames_out_is_said() -> None:
+    assert Code.MEMORY not in {i.code for i in fitted(window()).issues_}
+    tight = fitted(window(), memory_mb=2.0)
+    assert any("of 16 frames" in i.text for i in tight.issues_ if i.code is Code.MEMORY)
+    assert tight.coefficients_ == pytest.approx(TRUE, rel=0.02)
+
+
+def test_frames_at_rest_have_no_interval() -> None:
+    still = fitted(np.tile(window()[:1], (16, 1)))
+    assert Code.STILL in {i.code for i in still.issues_}
+    assert still.coefficient_intervals_ == {}

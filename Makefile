@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test slow format docs benchmark results clean
+.PHONY: help env demo test slow format docs benchmark results release clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ env: .venv/.installed  ## Create .venv with everything pinned
 	@echo "Installing torch (the large one) ..."
 	@$(PIP) torch==2.13.0
 	@echo "Installing opsplit and its tools ..."
-	@$(PIP) -e '.[dev,browser]'
+	@$(PIP) -e '.[dev,browser,app]'
 	@touch $@
 	@echo "Ready: $(BIN)/opsplit --help"
 
@@ -64,12 +64,15 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) unets
 	$(STUDY) wallclock
 	$(STUDY) minutes
-	$(BIN)/opsplit figures --only contour
-	$(BIN)/opsplit figures --only rollouts
-	$(BIN)/opsplit demo --out docs/results/demo
+	$(BIN)/opsplit figures --only contour --force
+	$(BIN)/opsplit figures --only rollouts --force
+	$(BIN)/opsplit demo --out docs/results/demo --force
 	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
 	$(STUDY) report
 	$(STUDY) index
+
+release: env  ## Build both packages, install them in empty environments, run the README
+	$(BIN)/python packages/release.py
 
 clean:  ## Remove what make created; training runs stay
 	rm -rf .venv demo site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,8 @@ from opsplit.errors import no_warnings
 from opsplit.model import Model, load_model
 from opsplit.operators import Derivatives, Products, Spectral
 from opsplit.physics.gray_scott import FEEDS, KILLS, GrayScott
-from opsplit.predict import coarse
+from opsplit.predict import coarse, questions
+from opsplit.predict.questions import Asking, Problem
 
 CUBE = Grid((20, 20, 20), (20 / 64,) * 3)
 
@@ -52,11 +53,12 @@ def test_the_same_pick_as_that_of_the_whole_search(
     whole = fit(model, observed)
     seen = []
 
-    def shortlist(*given: object) -> object:
-        seen.append(coarse.shortlist(*given))  # type: ignore[arg-type]
-        return seen[-1]
+    def shortlist(problem: Problem) -> Asking[object]:
+        found = yield from coarse.shortlist(problem)
+        seen.append(found)
+        return found
 
-    monkeypatch.setattr(coarse, "LARGE", 1000)
+    monkeypatch.setattr(questions, "LARGE", 1000)
     monkeypatch.setattr(coarse, "COARSE", 3000)
     monkeypatch.setattr("opsplit.predict.explain.shortlist", shortlist)
     quick = fit(model, observed)

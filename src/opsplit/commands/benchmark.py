@@ -46,6 +46,8 @@ class Benchmark(Spread):
     """Trajectories per cell of the unet family."""
     model: Path | None = None
     """Measure this model directory instead of the bundled ones."""
+    baselines: Path = Path("runs/baselines")
+    """Folder of the baselines that `opsplit pretrain --method` has trained."""
     only_measured: bool = False
     """Run nothing: write the tables from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
@@ -110,15 +112,19 @@ class Benchmark(Spread):
         """Measure what is missing, write all tables; the text of the whole and its numbers."""
         from opsplit.benchmark.run import Runner, known_cells
         from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.benchmark.trained import not_trained
         from opsplit.progress import Progress
 
         assert self.out is not None
-        runner = Runner(self.cache, self.seed, self.device, self.model)
+        runner = Runner(self.cache, self.seed, self.device, self.model, self.baselines)
         if not self.only_measured:
             spread = self.workers or self.cluster
             with Progress("benchmark", enabled=not self.json) as bar:
                 runner.fill(todo, self.where() if spread else None, bar)
         found = [runner.record(cell, only_measured=True) for cell in todo]
+        for cell, record in zip(todo, found, strict=True):
+            if not record and self.method != "all" and not self.only_measured:
+                raise not_trained(cell.physics, cell.method)
         records = [record for record in found if record]
         if not records:
             raise OpsplitError(

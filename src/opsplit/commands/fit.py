@@ -342,7 +342,8 @@ class Predict(Fit):
         if self.report is not None:
             write_report(
                 self.report, splitter, forecast, lower=lower, upper=upper, truth=truth,
-                facts={k: str(v) for k, v in origin(self.seed, self.device).items()},
+                facts={"file": recording.source}
+                | {k: str(v) for k, v in origin(self.seed, self.device).items()},
                 understood=recording.understood,
                 notes=splitter.notes_, channels=recording.channels,
             )  # fmt: skip

@@ -91,6 +91,18 @@ def read(
             or one per axis, with a colon between different ends; `Grid` knows synonyms.
         ndim: number of space axes, where an array does not tell.
         times: instead of `dt`, the time of every frame.
+
+    Returns:
+        A `Recording`; frames are read when they are asked for.
+
+    Raises:
+        OpsplitError: if the file is missing, damaged or not understood.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
+        >>> opsplit.read("frames.npy", axes="t,x", dt=0.1).grid.shape
+        (32,)
     """
     if ndim is not None and not 1 <= ndim <= 3:
         raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")

@@ -37,7 +37,19 @@ _CLASSES = {"Physics": "opsplit.physics.base:Physics"} | {
 
 
 def get_physics(name: str, preset: str = "cpu") -> Physics:
-    """The equation of that name with the grid, times and counts of a preset."""
+    """The equation of that name with the grid, times and counts of a preset.
+
+    Returns:
+        The equation, with its samplers and its solver.
+
+    Raises:
+        OpsplitError: if there is no such equation or preset.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.get_physics("gray-scott").channels
+        ('A', 'B')
+    """
     equation = PHYSICS[name]
     if preset not in equation.presets:
         raise OpsplitError(

@@ -94,6 +94,8 @@ class Line(Physics):
         count = 1 + (3 * draw()).long()
         for i, k in enumerate(others):
             size = self.sizes[k] * (0.1 + 0.9 * draw()) * torch.where(draw() < 0.5, -1.0, 1.0)
+            # Fields that a reaction drives to infinity are no test.
+            size = {"s": 0.2 * size, "q": -size.abs()}.get(k, size)
             out[k] = torch.where(order[:, i] < count, size, out[k])
         return out
 

@@ -58,7 +58,14 @@ class Fits:
 
 @dataclass(frozen=True)
 class Description:
-    """What data hold, what was guessed, and which models fit."""
+    """What data hold, what was guessed, and which models fit.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> found = opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16)
+        >>> [fits.model for fits in found.models if fits.fits][0]
+        'advection-diffusion (spectral)'
+    """
 
     recording: Recording
     seen: Survey
@@ -120,6 +127,16 @@ def describe(
         axes, channels, dt, extent, boundary, ndim: as in `opsplit.read`.
         explain: fit the models to the last frames of the first trajectory, and say how much of the
             change each explains; else a model fits in shape or does not.
+
+    Returns:
+        A `Description`: print it, or take `.to_json()`.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> print(opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16))  # doctest: +SKIP
     """
     flags = Flags(axes, channels, dt, extent, boundary, ndim)
     recording = open_as(data, flags)

@@ -200,7 +200,7 @@ def _row(
             ).name  # fmt: skip
     row: Row = {
         "item": name_of(file, number), "file": file, "trajectory": number,
-        "status": verdict.level.value, "reason": None, "equation": fit.equation_,
+        "status": verdict.level.value, "reason": None, "equation": str(fit.equation_),
         "unexplained": _finite(verdict.unexplained), "skill": _finite(verdict.skill),
         "fit_error": _finite(fit.fit_error_), "nrmse": _finite(error),
     }  # fmt: skip

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,8 +30,10 @@ from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
+from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues, start
 from opsplit.predict.state import last_states
+from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.budget import within
@@ -39,11 +41,8 @@ from opsplit.search.strategy import Report
 from opsplit.settings import shown
 from opsplit.splitting import Scheme
 
-if TYPE_CHECKING:
-    import xarray
 
-
-class OperatorSplitter:
+class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
@@ -67,6 +66,13 @@ class OperatorSplitter:
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
     trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
     `ranking_` (the models that were tried, best first).
+
+    Example:
+        >>> import opsplit
+        >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
+        >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)
+        >>> s.predict(steps=34).shape, s.status_
+        (torch.Size([34, 1, 256]), 'explained')
     """
 
     def __init__(
@@ -114,14 +120,14 @@ class OperatorSplitter:
             setattr(self, name, value)
         return self
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
-        return f"OperatorSplitter({shown})"
+    def save(self, folder: str | Path) -> Path:
+        """Write the fit into a folder: arrays, JSON and safetensors, no pickle."""
+        return save_splitter(self, folder)
 
-    def __str__(self) -> str:
-        if not hasattr(self, "search_result_"):
-            return repr(self) + "\nnot fitted: call fit(u, dt=...)"
-        return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
+    @classmethod
+    def load(cls, folder: str | Path) -> OperatorSplitter:
+        """Read what `save` wrote; forecasts are those of the saved splitter."""
+        return load_splitter(cls, folder)
 
     @usual_defaults()
     def fit(
@@ -171,19 +177,23 @@ class OperatorSplitter:
             started = start(plan, recording, model, dictionary, report)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
             found = started.explainer.best()
-        self.keep(found, started, u, dictionary is None)
+        self.keep(found, started, u, dictionary)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=3)
         return self
 
     def keep(
-        self, found: Explanation, started: Started, given: Any, calibrated: bool = True
+        self,
+        found: Explanation,
+        started: Started,
+        given: Any,
+        dictionary: OperatorDictionary | None = None,
     ) -> None:
         """Take over an explanation: everything that a fit leaves behind.
 
         Arguments:
             given: the data as the caller gave them, whose kind a forecast has.
-            calibrated: whether the operators are those of the model's calibration.
+            dictionary: other operators than the model's own.
         """
         adapted, observed = started.adapted, started.observed
         model, recording, walls = adapted.model, adapted.recording, adapted.walls
@@ -196,12 +206,15 @@ class OperatorSplitter:
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
         self.observed_, self.understood_ = observed, " ".join(recording.understood)
-        self.units_ = window.units
+        self.units_, self._dictionary = window.units, dictionary
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
         self._like, self._found, self._walls = like(given, observed), found, walls
-        self._back = _inverse(channel_order(observed.channels, model.config.channels))
-        self._judge(found, issues, model.calibration if calibrated else None)
+        order = channel_order(observed.channels, model.config.channels)
+        self._back = _inverse(order)
+        self._judge(found, issues, None if dictionary is not None else model.calibration)
+        named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
+        self.equation_ = self.equation_.renamed(dict(named))
         self._last = last_states(found, self.scheme)
 
     def plan(self) -> Plan:
@@ -323,6 +336,8 @@ class OperatorSplitter:
             times=torch.as_tensor(times, dtype=torch.float64),
             deviation=None if spread is None else spread.to(kind),
             explained=self.verdict_.trusted,
+            grid=self.observed_.grid,
+            channels=self.observed_.channels,
         )
 
     @usual_defaults()
@@ -355,16 +370,6 @@ class OperatorSplitter:
         spread = torch.stack([f.deviation for f in found if f.deviation is not None])
         half = factor * spread[(..., *[None] * (frames.ndim - 3))]
         return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
-
-    def to_xarray(self, steps: int) -> xarray.Dataset:
-        """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
-        from opsplit.xarrays import to_xarray
-
-        found, observed = self.forecast(steps), self.observed_
-        facts = {"equation": self.equation_, "status": self.status_, "verdict": self.verdict_.text}
-        return to_xarray(
-            found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
-        )
 
     @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:

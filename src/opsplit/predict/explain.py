@@ -15,6 +15,7 @@ from opsplit.model import Model
 from opsplit.operators import OperatorFamily
 from opsplit.predict.coarse import confirming, last_frames, shortlist
 from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
+from opsplit.predict.replay import Replay
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict
@@ -127,6 +128,8 @@ class Explainer:
 
     def asking(self) -> Asking[Explanation]:
         """The way to it."""
+        if isinstance(self.plan.search, Replay):
+            return (yield from self.attempt(self.plan.search.units))
         observed, config = self.observed, self.model.config
         tried = choose_units(
             self.frames, observed.grid, observed.dt, config, self.freedom, self._bound

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from opsplit.predict.equations import Equation
+
 LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?) (.+)")
 """A term with a number in front of it."""
 
@@ -13,7 +15,7 @@ def equation(
     coefficients: Mapping[str, float],
     terms: Mapping[str, str],
     intervals: Mapping[str, tuple[float, float]] | None = None,
-) -> str:
+) -> Equation:
     """A right-hand side from coefficients and the terms they multiply.
 
     `equation({"c": 0.5, "D": 0.3}, {"c": "-u_x", "D": "u_xx"})` is `u_t = -0.5 u_x + 0.3 u_xx`;
@@ -33,8 +35,8 @@ def equation(
             number = f"({number} ± {abs(factor) * (high - low) / 2:.1g})"
         words += f" {sign} {number} {term}"
     if not words:
-        return "u_t = (no coefficients known)"
-    return "u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:])
+        return Equation("u_t = (no coefficients known)")
+    return Equation("u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:]))
 
 
 def _parts(text: str) -> tuple[float, str]:

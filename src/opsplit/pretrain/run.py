@@ -49,6 +49,15 @@ def pretrain(
         preset: `"paper"`, `"cpu"` or `"tiny"`.
         name: of the model (default: the name of the equation or of the file).
         execution: device, number of devices and machines, threads, logger.
+
+    Returns:
+        The trained model, which is also in `out`.
+
+    Raises:
+        OpsplitError: if the data cannot be trained on, or `out` holds another training.
+
+    Example:
+        >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
     execution = execution or Execution()
     name = name or name_of(data)

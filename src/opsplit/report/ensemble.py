@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opsplit._files import write_text
-from opsplit.report.elements import drawing, number, table
-from opsplit.report.figures import new_figure
-from opsplit.report.page import STYLE
+from opsplit.report.animation import data_uri
+from opsplit.report.figures import _figure
 from opsplit.report.table import columns_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def write_ensemble_report(path: Path, rows: Sequence[Row], forecasts: Path | Non
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>Ensemble: {len(rows)} trajectories</title>
-<style>{STYLE}</style>
+<style>{(Path(__file__).parent / "page.css").read_text()}</style>
 </head>
 <body>
 <main>
@@ -94,7 +94,7 @@ def _histograms(rows: Sequence[Row], names: Sequence[str], words: str) -> str:
     there = {name: held for name, held in there.items() if len(held)}
     if not there:
         return ""
-    figure: Figure = new_figure(3.2 * min(3, len(there)), 2.4 * -(-len(there) // 3))
+    figure: Figure = _figure(3.2 * min(3, len(there)), 2.4 * -(-len(there) // 3))
     axes = figure.subplots(-(-len(there) // 3), min(3, len(there)), squeeze=False).ravel()
     for ax in axes[len(there) :]:
         ax.set_axis_off()
@@ -110,7 +110,11 @@ def _histograms(rows: Sequence[Row], names: Sequence[str], words: str) -> str:
         ax.hist(held, edges, color="#0072b2")
         ax.set_xlabel(name)
         ax.set_ylabel("trajectories")
-    return drawing(figure, f"Distribution over the trajectories: {words}, {', '.join(there)}.")
+    said = escape(f"Distribution over the trajectories: {words}, {', '.join(there)}.")
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=160)
+    uri = data_uri(stream.getvalue())
+    return f'<figure><img src="{uri}" alt="{said}"><figcaption>{said}</figcaption></figure>'
 
 
 def _summary(rows: Sequence[Row]) -> str:
@@ -121,7 +125,17 @@ def _summary(rows: Sequence[Row]) -> str:
             marks = np.quantile(held, (0.05, 0.5, 0.95)).tolist()
             lines.append([name, len(held), float(held.mean()), *marks])
     head = ["", "trajectories", "mean", "5 %", "median", "95 %"]
-    return table(head, lines, "summary") if lines else ""
+    top = "".join(f'<th scope="col">{h}</th>' for h in head)
+    body = "".join(f"<tr>{''.join(f'<td>{number(x)}</td>' for x in line)}</tr>" for line in lines)
+    made = f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{made}</div>' if lines else ""
+
+
+def number(value: Any) -> str:
+    """A value of a table cell."""
+    if isinstance(value, float):
+        return f"{value:.5g}" if math.isfinite(value) else "–"
+    return escape("" if value is None else str(value))
 
 
 def _list(rows: Sequence[Row], path: Path, forecasts: Path | None) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from opsplit.grid import Grid
-from opsplit.report.figures import Rollout, _error_curve, new_figure, _frames, _note, _save
+from opsplit.report.figures import Rollout, _error_curve, _figure, _frames, _note, _save
 from opsplit.trajectories import Trajectories
 
 PIXELS = 260
@@ -28,7 +28,7 @@ def space_figure(rollout: Rollout, path: Path) -> None:
     name, predicted = list(rollout.predictions.items())[-1]
     truth = rollout.truth[-1, channel]
     level = (float(truth.max()) + float(truth.mean())) / 2
-    figure = new_figure(15.5, 6)
+    figure = _figure(15.5, 6)
     slices, surfaces, side = figure.subfigures(1, 3, False, width_ratios=(2.3, 1, 1.2))[0]
     _frames(slices, sliced(rollout), channel, 4)
     label = rollout.observed.channels[channel]

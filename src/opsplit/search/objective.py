@@ -98,6 +98,14 @@ class Objective:
         joint._mechanisms = {}
         return joint
 
+    def over(self, dictionary: OperatorDictionary) -> Objective:
+        """The same windows, with other operators."""
+        other = copy(self)
+        other.dictionary, other.meter = dictionary, Meter()
+        other.named, other._mechanisms = (dictionary,) * len(self), {}
+        other.operators = dictionary.prepare(self.grid, self.windows)
+        return other
+
     @property
     def windows(self) -> Tensor:
         """The observed frames `(window, time, channel, *space)`."""

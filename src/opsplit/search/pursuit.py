@@ -59,6 +59,10 @@ class Pursuit(Strategy):
         strides: transitions over so many frames count together with single steps; 0 is the
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
+
+    Example:
+        >>> import opsplit
+        >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Pursuit(max_seconds=5))
     """
 
     max_parts: Count = 5

@@ -88,6 +88,11 @@ class Strategy(Settings, ABC):
             the smallest error of a free-running rollout over the window.
         finalists: how many compositions are finalists.
         slack: finalists fit at most this much worse than the best, as a share.
+
+    Example:
+        >>> import opsplit
+        >>> isinstance(opsplit.Pursuit(max_seconds=2), opsplit.Strategy)
+        True
     """
 
     max_seconds: Annotated[float, Between(0.0, 1e12)] | None = None

@@ -49,11 +49,27 @@ docs: env  ## Build the guide and the reference into site/
 benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
+STUDY := OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_study
+SEARCH := OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study
+
+# In the order of the paper: tables 1 to 9, then figures. Every command goes on where it stopped.
 results: env  ## Recompute the tables and figures in docs/results
+	@$(PIP) -e '.[sindy]'
 	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results --force
+	$(STUDY) splitting
+	$(SEARCH) robustness
+	$(STUDY) mixed
+	$(STUDY) recipe
+	$(SEARCH) sensitivity
+	$(STUDY) unets
+	$(STUDY) wallclock
+	$(STUDY) minutes
+	$(BIN)/opsplit figures --only contour
+	$(BIN)/opsplit figures --only rollouts
 	$(BIN)/opsplit demo --out docs/results/demo
-	@set -e; for part in sensitivity scaling growth noise robustness cost report; do \
-	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study $$part; done
+	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
+	$(STUDY) report
+	$(STUDY) index
 
 release: env  ## Build both packages, install them in empty environments, run the README
 	$(BIN)/python packages/release.py

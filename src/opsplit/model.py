@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
+from opsplit.operators import OperatorFamily
 from opsplit.physics import first_physics
 from opsplit.settings import shown
 
@@ -54,10 +55,20 @@ class Model:
     dictionary: OperatorDictionary
     metrics: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
+    lifted: ModelConfig | None = None
+    """The settings on fields with more axes than the hypernetwork reads."""
 
     @property
     def config(self) -> ModelConfig:
-        return self.disco.config
+        return self.lifted or self.disco.config
+
+    def lift(self, ndim: int) -> Model:
+        """The model with its dictionary on fields with more axes; it is not calibrated there."""
+        if ndim == self.config.ndim:
+            return self
+        dictionary = self.dictionary.lift(ndim)
+        config = lifted_config(self.config, ndim, dictionary.parts[0].family)
+        return Model(self.disco, dictionary, self.metrics, None, config)
 
     def __repr__(self) -> str:
         c = self.config
@@ -67,6 +78,11 @@ class Model:
     @usual_defaults()
     def read(self, window: Tensor) -> OperatorDictionary:
         """The one operator that the hypernetwork itself reads from frames (direct prediction)."""
+        if self.lifted is not None:
+            raise OpsplitError(
+                f"The hypernetwork reads {self.disco.config.ndim}-D fields only, not "
+                f"{self.lifted.ndim}-D ones; search the dictionary instead."
+            )
         codes = self.disco.encode(window[None].to(next(self.disco.parameters())))
         part = Part(self.disco.family, codes, self.disco.decoder, self.config.scale)
         found = OperatorDictionary((part,), {}, ("read from the window",))
@@ -80,10 +96,12 @@ class Model:
                 f"The model {self.config.physics!r} knows {len(names)} channel(s) "
                 f"({', '.join(names)}), the data have {channels}."
             )
-        self.disco.family.check_grid(grid)
+        self.config.operator.check_grid(grid)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model directory: configuration, weights, dictionary and metrics."""
+        if self.lifted is not None:
+            raise OpsplitError("A lifted model is not saved; save its dictionary, or lift again.")
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         # First away and last to come: a folder with it never mixes two models.
@@ -133,6 +151,21 @@ class Model:
         said = read_json(metrics) if metrics.exists() else {}
         _check_metrics(metrics, said)
         return cls(disco, dictionary, said, Calibration.load(source))
+
+
+def lifted_config(config: ModelConfig, ndim: int, operator: OperatorFamily) -> ModelConfig:
+    """The settings of a model on fields with more axes."""
+    return replace(config, grid=lifted_grid(config.grid, ndim), operator=operator)
+
+
+def lifted_grid(grid: Grid, ndim: int) -> Grid:
+    """A grid with more axes, the new ones like the last one."""
+    more = ndim - grid.ndim
+    return Grid(
+        (*grid.shape, *grid.shape[-1:] * more),
+        (*grid.extent, *grid.extent[-1:] * more),
+        (*grid.boundary, *grid.boundary[-1:] * more),
+    )
 
 
 def _check_metrics(file: Path, said: Any) -> None:

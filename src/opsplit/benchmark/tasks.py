@@ -147,6 +147,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
     ),
 }
 
+IN_SPACE = Column("gray-scott-3d", "GS", 16, (0, 0), {}, "Gray-Scott in space")
+"""Shown, but no column of a table: the paper has no such benchmark."""
 DEMONSTRATED = {"combined": "all3"}
 """The column that a demonstration shows, where it is not the first."""
 
@@ -186,6 +188,8 @@ def columns(physics: str) -> dict[str, Column]:
 
 def demo_column(physics: str) -> Column:
     """The column of an equation that a demonstration shows."""
+    if physics == IN_SPACE.physics:
+        return IN_SPACE
     held = columns(physics)
     return held[DEMONSTRATED.get(physics, next(iter(held)))]
 

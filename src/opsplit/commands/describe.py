@@ -29,7 +29,8 @@ class ReadFlags(Common):
     extent: tuple[float, ...] | None = None
     """Physical length of every space axis."""
     boundary: str | None = None
-    """periodic, reflect or zero; one per axis with commas."""
+    """periodic, dirichlet, dirichlet=300, neumann or open: one per axis with commas, with a colon
+    between different ends."""
     ndim: int | None = None
     """Number of space axes, where an array does not tell."""
 

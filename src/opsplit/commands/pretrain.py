@@ -46,7 +46,7 @@ class Pretrain(Common):
     extent: tuple[float, ...] | None = None
     """Length of every space axis of --data, if the file does not say it."""
     boundary: tuple[str, ...] | None = None
-    """periodic, reflect or zero, for every axis of --data, if the file does not say it."""
+    """periodic, neumann, dirichlet or open, per axis of --data, if the file does not say it."""
     recipe: str | None = None
     """Run the chain of trainings that made a bundled model (NAME or NAME/FAMILY), or of a .toml
     file; stages go to folders of --out."""

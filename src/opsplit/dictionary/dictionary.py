@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from opsplit._files import inside, read_json, write_json
 from opsplit._memory import check_room
 from opsplit._tensors import read_tensors, save_tensors, usual_defaults
+from opsplit.dictionary.lift import lifted, on_channels
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
 from opsplit.dictionary.storage import (
@@ -185,6 +186,20 @@ class OperatorDictionary:
             np.concatenate([self.max_strengths, other.max_strengths]),
         )
 
+    def lift(self, ndim: int) -> OperatorDictionary:
+        """The same mechanisms on fields with more axes.
+
+        Operators that single out no direction, such as diffusion and reactions, act in every
+        dimension. The others, on a line, act along every axis by itself, and their coefficients
+        get an axis: `c` becomes `c_x` and `c_y`. Operators on a plane with a direction cannot be
+        lifted.
+        """
+        return lifted(self, ndim)
+
+    def on_channels(self, names: Sequence[str]) -> OperatorDictionary:
+        """Scalar operators on every channel of a system, by itself; `D` becomes `D_A` and `D_B`."""
+        return on_channels(self, names)
+
     def pruned(self, threshold: float) -> OperatorDictionary:
         """The same operators without the weights of products that are smaller than `threshold`.
 
@@ -245,8 +260,9 @@ class OperatorDictionary:
         target.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, Tensor] = {}
         parts: list[StoredPart] = []
+        # Copies, because lifted parts share their codes and decoders, which a file cannot.
         for i, part in enumerate(self.parts):
-            tensors[f"part{i}.codes"] = part.codes.detach().cpu().contiguous()
+            tensors[f"part{i}.codes"] = part.codes.detach().cpu().contiguous().clone()
             sizes = None
             if isinstance(part.decoder, Decoder):
                 sizes = DecoderSizes(**part.decoder.sizes())

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from opsplit._files import regular
+from opsplit.boundary import is_boundary
 from opsplit.errors import OpsplitError
-from opsplit.grid import BOUNDARIES
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
 from opsplit.io.examine import CHUNK_MB
@@ -135,7 +135,7 @@ def _stated(
     lengths = np.ravel(np.asarray(attributes.get("extent", ())))
     known = len(lengths) == ndim and lengths.dtype.kind in "fiu" and bool((lengths > 0).all())
     words = tuple(word.strip() for word in str(attributes.get("boundary", "")).split(","))
-    stated = len(words) == ndim and set(words) <= set(BOUNDARIES)
+    stated = len(words) == ndim and all(is_boundary(word) for word in words)
     return tuple(lengths.astype(float).tolist()) if known else None, words if stated else None
 
 

@@ -80,7 +80,8 @@ def read(
         channels: names of the channels; of a file that names them, the ones to read.
         dt: time between frames.
         extent: physical length of every space axis; the right end is not a grid point.
-        boundary: `"periodic"`, `"reflect"` or `"zero"`, one word or one per axis.
+        boundary: `"periodic"`, `"dirichlet"`, `"dirichlet=300"`, `"neumann"` or `"open"`, one word
+            or one per axis, with a colon between different ends; `Grid` knows synonyms.
         ndim: number of space axes, where an array does not tell.
         times: instead of `dt`, the time of every frame.
 

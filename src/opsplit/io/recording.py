@@ -40,6 +40,8 @@ class Recording:
         fetch: `(trajectory, frames)` to `(time, channel, *space)`, unchecked.
         origin: coordinate of the first point of every axis.
         terms: what the coefficients multiply, where the file says it.
+        box: whether the extent is the length of the box as the caller gave it, not a number of
+            spacings; between walls the two may differ.
         layout: which of its layouts the format has here, for writing a forecast alike.
 
     Example:
@@ -62,6 +64,7 @@ class Recording:
     origin: tuple[float, ...] = ()
     layout: str = ""
     terms: Mapping[str, str] = field(default_factory=dict)
+    box: bool = False
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -160,6 +160,14 @@ class OperatorFamily(Settings, ABC):
         """Operators whose small weights are exactly zero, where the family has such weights."""
         return self, parameters
 
+    def directed(self, parameters: Tensor) -> Tensor:
+        """Which operators `(E,)` single out a direction, or are not known to be free of one."""
+        return torch.ones(len(parameters), dtype=torch.bool, device=parameters.device)
+
+    def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
+        """Operators without a direction as operators on fields with more axes."""
+        raise OpsplitError(f"Nothing says how {self.kind} operators act on {ndim}-D fields.")
+
     def fitted(self, examples: Examples) -> Self:
         """The same family with channels, axes, step and units taken from training data."""
         return self
@@ -208,6 +216,8 @@ FAMILIES: Registry[type[OperatorFamily]] = Registry(
         "shifted-stages": "opsplit.operators.wrappers:ShiftedStages",
         "band-limited": "opsplit.operators.wrappers:BandLimited",
         "non-amplifying": "opsplit.operators.wrappers:NonAmplifying",
+        "along": "opsplit.operators.wrappers:Along",
+        "on-channel": "opsplit.operators.wrappers:OnChannel",
         "mirrored": "opsplit.operators.wrappers:Mirrored",
         "negated": "opsplit.operators.wrappers:Negated",
     },

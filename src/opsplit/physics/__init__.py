@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from opsplit.physics.base import Physics as Physics
     from opsplit.physics.combined import Combined as Combined
     from opsplit.physics.gray_scott import GrayScott as GrayScott
+    from opsplit.physics.gray_scott_3d import GrayScott3D as GrayScott3D
     from opsplit.physics.navier_stokes import NavierStokes as NavierStokes
 
 _OURS = {
     "advection-diffusion": "opsplit.physics.advection_diffusion:AdvectionDiffusion",
     "combined": "opsplit.physics.combined:Combined",
     "gray-scott": "opsplit.physics.gray_scott:GrayScott",
+    "gray-scott-3d": "opsplit.physics.gray_scott_3d:GrayScott3D",
     "navier-stokes": "opsplit.physics.navier_stokes:NavierStokes",
 }
 PHYSICS: Registry[type[Physics]] = Registry("physics", "opsplit.physics", _OURS)

@@ -41,6 +41,8 @@ class Physics(ABC):
     """The right-hand-side term of every coefficient: `{"D": Term("u_xx", order=2, degree=1)}`."""
     splits: ClassVar[Mapping[str, str]]
     """Name and meaning of every coefficient sampler."""
+    model: ClassVar[str] = ""
+    """The bundled model that knows its mechanisms (empty: the one of the same name)."""
     homogeneous: ClassVar[bool] = False
     """Whether `f(a u) = a f(u)`, so that observed windows may be scaled to unit size."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "cpu": {}}

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
-from opsplit.dictionary import OperatorDictionary
+from opsplit.dictionary import OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
+from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
 from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
@@ -31,10 +32,13 @@ class Code(StrEnum):
     """What an issue is about."""
 
     NDIM = "ndim"
+    LIFTED = "lifted"
     CHANNEL_COUNT = "channel-count"
     CHANNEL_NAMES = "channel-names"
     CHANNEL_ORDER = "channel-order"
     BOUNDARY = "boundary"
+    WALLS = "walls"
+    SYMMETRY = "symmetry"
     DT_UNKNOWN = "dt-unknown"
     EXTENT_GUESSED = "extent-guessed"
     SPACING = "spacing"
@@ -59,6 +63,7 @@ class Severity(StrEnum):
 
 UNLIKE = frozenset(
     {
+        Code.WALLS,
         Code.EXTENT_GUESSED,
         Code.SPACING,
         Code.EXTENT,
@@ -118,7 +123,11 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
         []
     """
     recording = data if isinstance(data, Recording) else read(data)
-    issues = [*_refusals(config, recording)]
+    ndim, issues = recording.grid.ndim, []
+    if ndim > config.ndim and (family := lifted_family(config.operator, ndim)) is not None:
+        issues = [lifted_issue(config, ndim)]
+        config = lifted_config(config, ndim, family)
+    issues += _refusals(config, recording)
     if not any(issue.blocks for issue in issues):
         issues += _notes(config, recording)
     return issues
@@ -293,6 +302,32 @@ def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
         "5 % of the change of a step. Do not trust the coefficients."
     )
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
+
+
+def lifted_issue(config: ModelConfig, ndim: int) -> Issue:
+    """The note on operators that act on fields with more axes than they were trained on."""
+    how = (
+        "along every axis where they have a direction" if config.ndim == 1
+        else "as they are, since they have no direction"
+    )  # fmt: skip
+    words = (
+        f"The operators were trained on {config.ndim}-D fields and act on these {ndim}-D ones "
+        f"{how}; nothing is calibrated there."
+    )
+    return Issue(Code.LIFTED, Severity.NOTE, words)
+
+
+def symmetry_issue(known: OperatorDictionary, kept: OperatorDictionary) -> list[Issue]:
+    """The note on operators that walls do not allow."""
+    still = {name for name, v in kept.coefficients.items() if v.any()}
+    gone = [name for name, v in known.coefficients.items() if v.any() and name not in still]
+    if not gone:
+        return []
+    words = (
+        f"The operators of {', '.join(gone)} do not keep the symmetry of the walls and are left "
+        "out: they would push the field through a wall."
+    )
+    return [Issue(Code.SYMMETRY, Severity.NOTE, words)]
 
 
 def resampled(given: Grid, used: Grid) -> Issue:

@@ -17,6 +17,7 @@ from opsplit.io.survey import Survey, survey
 from opsplit.model import bundled, load_config, locate
 from opsplit.predict.compatibility import Issue, compatibility
 from opsplit.predict.door import observe, open_as
+from opsplit.predict.ends import ends_of
 
 SEAM = 3.0
 """Ends whose jump is so many times the largest between neighbours are not neighbours."""
@@ -174,10 +175,13 @@ def gaps(recording: Recording) -> list[tuple[int, int]]:
 
 def _boundaries(recording: Recording, seen: Survey) -> dict[str, str]:
     out = {}
-    for axis, word, jump in zip("xyz", recording.grid.boundary, seen.seam, strict=False):
+    each = zip("xyz", recording.grid.boundary, seen.seam, ends_of(recording), strict=False)
+    for axis, word, jump, ends in each:
         measured = f"the jump across the ends is {jump:.3g} of the largest between neighbours"
         if "boundary" in recording.known:
             out[axis] = f"{word} (stored or given); {measured}"
+        elif ends.walls:
+            out[axis] = f"{ends.words} (a guess: the frames go on smoothly beyond such ends)"
         else:
             guess = "periodic" if jump <= SEAM else "not periodic"
             out[axis] = f"{guess} (a guess: {measured})"

@@ -21,6 +21,7 @@ from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.predict.adapt import adapt
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
@@ -29,6 +30,7 @@ from opsplit.predict.compatibility import (
     compatibility,
     refuse,
     resampled,
+    symmetry_issue,
     unlike_training,
     weak_operators,
 )
@@ -142,6 +144,7 @@ class OperatorSplitter(Shown):
         *,
         times: Sequence[float] | np.ndarray | Tensor | None = None,
         trajectory: int | None = None,
+        boundary: str | Sequence[str] | None = None,
     ) -> OperatorSplitter:
         """Find the one composition that explains the frames `u`.
 
@@ -157,23 +160,30 @@ class OperatorSplitter(Shown):
             times: instead of `dt`, the time of every frame; frames that are missing between two
                 are not made up, the pair is left out.
             trajectory: fit only this one of several.
+            boundary: ends of the axes of an array, such as `"dirichlet"`; as in `opsplit.read`
+                (default: found from the frames).
         """
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
         model = load_model(self.model, self.family)
-        recording = observe(u, model.config, Flags(dt=dt, extent=extent, times=_plain(times)))
+        flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
+        recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        refuse(compatibility(model.config, recording))
+        adapted = adapt(model, recording)
+        model, recording, walls = adapted.model, adapted.recording, adapted.walls
+        refuse(compatibility(model.config, adapted.periodic))
         used = model.dictionary if dictionary is None else dictionary
         with within(search.max_seconds):
             observed = observed_frames(recording, self.window)
-            explainer = Explainer(observed, model, used, self._plan(search), report)
+            seen = walls.unfold(observed) if walls.any else observed
+            explainer = Explainer(seen, model, used, self._plan(search), report, walls)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
             found = explainer.best()
         window, objective, result = found.window, found.objective, found.result
-        issues = self._issues(recording, model, found, explainer.freedom)
+        issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
+        issues += self._issues(adapted.periodic, model, found, explainer.freedom)
         self.refinement_ = objective.refinement
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -184,7 +194,7 @@ class OperatorSplitter(Shown):
         self.units_, self._dictionary = window.units, dictionary
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found = like(u, observed), found
+        self._like, self._found, self._walls = like(u, observed), found, walls
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
         self._judge(found, issues, None if dictionary is not None else model.calibration)
@@ -230,22 +240,30 @@ class OperatorSplitter(Shown):
         sure = known is not None and known.strategy == self.search_result_.strategy
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
-        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
+        intervals = self.intervals(0.9) if sure else {}
+        self.coefficient_intervals_ = {
+            name: ends
+            for name, ends in intervals.items()
+            if self.coefficients_[name] and known is not None and known.shown(name)
+        }
         terms = {name: term.text for name, term in found.dictionary.terms.items()}
         self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""
         calibration = self._calibrated()
-        spread, terms = self.search_result_.spread, self._found.dictionary.terms
         out = {}
         for name, value in self.coefficients_.items():
             if name in calibration.coefficients:
-                factor = calibration.coefficient_factor(name, level)
-                unit = self.units_.factor(terms.get(name))
-                half = factor * coefficient_scale(value, spread.get(name, 0.0), unit)
+                half = calibration.coefficient_factor(name, level) * self.coefficient_scale(name)
                 out[name] = (value - half, value + half)
         return out
+
+    def coefficient_scale(self, name: str) -> float:
+        """The expected size of a coefficient's error, before calibration."""
+        unit = self.units_.factor(self._found.dictionary.terms.get(name))
+        spread = self.search_result_.spread.get(name, 0.0)
+        return coefficient_scale(self.coefficients_[name], spread, unit)
 
     def _calibrated(self) -> Calibration:
         """The model's calibration, if it belongs to what was fitted."""
@@ -309,7 +327,8 @@ class OperatorSplitter(Shown):
             members = torch.stack([f.frames for f in made])
             spread = forecast_deviation(first.frames, members, missed, observed)
             spread = spread[:, self._back].double() * units.amplitude
-        frames = units.outside(resample(first.frames, self.observed_.grid.shape))[:, self._back]
+        longer = self._walls.shape(self.observed_.grid.shape)
+        frames = self._walls.fold(units.outside(resample(first.frames, longer)))[:, self._back]
         # Never less than single precision, never more than the data have.
         kind = torch.promote_types(self.observed_.data.dtype, torch.float32)
         return replace(

@@ -49,9 +49,10 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
         params["model"] = str(model)
     params["search"] = get_search(params["search"]).to_json()
     result = splitter.search_result_
-    operators = splitter._dictionary if result.dictionary is None else result.dictionary
-    if operators is not None:
-        operators.save(target / "dictionary")
+    # Searches add operators of their own, or leave some out: the positions are in this one.
+    splitter._found.dictionary.save(target / "dictionary")
+    if splitter._dictionary is not None:
+        splitter._dictionary.save(target / "given")
     write_json(
         target / FILE,
         {
@@ -63,7 +64,6 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "result": result.to_dict()
             | {
                 "evaluation_flops": result.cost.evaluation_flops,
-                "own": result.dictionary is not None,
                 "alike": result.alike,
                 "remark": result.remark,
             },
@@ -71,7 +71,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "equation": str(splitter.equation_),
             "intervals": splitter.coefficient_intervals_,
             "notes": list(splitter.notes_),
-            "dictionary": operators is not None,
+            "given": splitter._dictionary is not None,
             "kind": _kind(splitter.predict(1)),
         },
     )
@@ -89,13 +89,12 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
         if params["model"] is None:
             params["model"] = source / "model"
         params["search"] = Strategy.from_json(params["search"], f"{source}: search")
-        operators = OperatorDictionary.load(source / "dictionary") if held["dictionary"] else None
-        result = _result(held["result"], operators)
+        result = _result(held["result"], OperatorDictionary.load(source / "dictionary"))
         units = Units(**(held["units"] | {"mean": tuple(held["units"]["mean"])}))
         replay = Replay.of(params["search"], result, units)
         made = kind(**(params | {"search": replay, "refinement": int(held["refinement"])}))
         observed = Trajectories.load(inside(source, "observed.npz"))
-        used = None if held["result"]["own"] else operators
+        used = OperatorDictionary.load(source / "given") if held["given"] else None
         with no_warnings():
             made.fit(observed, dictionary=used)
         made.search, made.refinement = params["search"], params["refinement"]
@@ -141,7 +140,7 @@ def _composition(raw: Mapping[str, Any]) -> Composition:
     )
 
 
-def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> SearchResult:
+def _result(raw: Mapping[str, Any], operators: OperatorDictionary) -> SearchResult:
     pick = _composition(raw["pick"])
 
     def each(name: str) -> tuple[Composition, ...]:
@@ -158,7 +157,7 @@ def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> Sea
         str(raw["status"]),
         Cost(spent["flows"], spent["evaluations"], spent["seconds"], raw["evaluation_flops"]),
         {str(k): float(v) for k, v in raw["spread"].items()},
-        operators if raw["own"] else None,
+        operators,
         tuple((str(one), str(other)) for one, other in raw["alike"]),
         str(raw["remark"]),
     )

@@ -72,8 +72,9 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
 
     The hypernetwork reads the coefficients of a single operator with some error. Many operators
     can play the same part with another strength. The weighted mean of their coefficients counts
-    where it agrees with the coefficients of the pick; else those of the pick count. The difference
-    adds to the spread.
+    where it agrees with the coefficients of the pick; else those of the pick count. The spread is
+    that of the operators, the difference of the two estimates, and the change of the coefficients
+    that the residual could ask for.
     """
     values, own = mechanisms.values, list(pick.operators)
     strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(values)
@@ -105,6 +106,11 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
         moved += mean - said[good.tolist().index(member)]
         # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
         variance += weight @ (said - mean) ** 2 * weight.square().sum()
+    # How far strengths could be off for the sake of the residual.
+    room = level if pick.residual is None else pick.residual**2
+    rows = screen.integrals[own]
+    covariance = torch.linalg.pinv(rows @ rows.T, hermitian=True) * min(room, whole)
+    variance += torch.einsum("ik,ij,jk->k", values[own], covariance, values[own]).clamp_min(0)
     spread = variance.sqrt()
     agree = moved.abs() <= AGREE * total.abs()
     found = torch.where(agree, total + moved, total)

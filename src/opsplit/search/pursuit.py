@@ -255,7 +255,7 @@ class Pursuit(Strategy):
         # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
-            best = Tried(tuple(operators), float(errors[i]), own)
+            best = Tried(tuple(operators), float(errors[i]), own, residual=float(strided[i]))
             records[int(which[i])].tried[best.operators] = best
 
 

@@ -74,7 +74,7 @@ class OperatorSplitter(Shown):
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
     trained on, as codes and sentences) and `notes_` (the sentences alone).
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
         >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)

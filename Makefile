@@ -64,9 +64,9 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) unets
 	$(STUDY) wallclock
 	$(STUDY) minutes
-	$(BIN)/opsplit figures --only contour
-	$(BIN)/opsplit figures --only rollouts
-	$(BIN)/opsplit demo --out docs/results/demo
+	$(BIN)/opsplit figures --only contour --force
+	$(BIN)/opsplit figures --only rollouts --force
+	$(BIN)/opsplit demo --out docs/results/demo --force
 	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
 	$(STUDY) report
 	$(STUDY) index

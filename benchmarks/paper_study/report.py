@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> None:
         "[all tables and figures](index.md) are listed with their commands. Cells are mean NRMSE "
         "over test trajectories with the median in round brackets, and the number of forecasts "
         "that blew up in square brackets (each counts as 1); lower is better. Trainings here are "
-        "short: what they took stands beside the numbers. Those of the paper had 100,000 to 300,000 "
-        "steps on a GPU.",
+        "short: what they took stands beside the numbers. Those of the paper had 100,000 to "
+        "300,000 steps on a GPU.",
     ]
     for part in (known, splitting, mixed, recipe, sweeps, wallclock):
         lines += ["", *part(args.out)]

@@ -36,7 +36,9 @@ from opsplit.settings import shown
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
 DEFAULT_MODEL = first_physics()
-"""The bundled model that is taken if none is given."""
+"""The bundled model that goes with operators of the caller's own."""
+AUTO = "auto"
+"""The name that lets every bundled model be tried."""
 HALF_ABOVE = 1_000_000
 """Tensors with more numbers than this are stored in half precision."""
 
@@ -62,11 +64,11 @@ class Model:
     def config(self) -> ModelConfig:
         return self.lifted or self.disco.config
 
-    def lift(self, ndim: int) -> Model:
+    def lift(self, ndim: int, apart: bool = False) -> Model:
         """The model with its dictionary on fields with more axes; it is not calibrated there."""
         if ndim == self.config.ndim:
             return self
-        dictionary = self.dictionary.lift(ndim)
+        dictionary = self.dictionary.lift(ndim, apart)
         config = lifted_config(self.config, ndim, dictionary.parts[0].family)
         return Model(self.disco, dictionary, self.metrics, None, config)
 

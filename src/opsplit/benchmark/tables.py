@@ -25,9 +25,9 @@ CHOICES = (
     "forecasts that overflow on trajectories 26 and 30 of NS; and a longer training of U-Nets was "
     "rejected on 24 trajectories of A+D, c and D. The last table therefore has the mean without "
     f"the first {LOOKED_AT}, too. Models whose structure is chosen by evidence, as their cards "
-    "say, use held-out trajectories of single mechanisms only. The settings of terms-given and sindy "
-    "were chosen on trajectories of seed 5. terms-given uses the solver that made the data; its "
-    "error is that of numbers stored in single precision."
+    "say, use held-out trajectories of single mechanisms only. The settings of terms-given and "
+    "sindy were chosen on trajectories of seed 5. terms-given uses the solver that made the "
+    "data; its error is that of numbers stored in single precision."
 )
 """Which choices have seen test trajectories."""
 

@@ -186,15 +186,18 @@ class OperatorDictionary:
             np.concatenate([self.max_strengths, other.max_strengths]),
         )
 
-    def lift(self, ndim: int) -> OperatorDictionary:
+    def lift(self, ndim: int, apart: bool = False) -> OperatorDictionary:
         """The same mechanisms on fields with more axes.
 
         Operators that single out no direction, such as diffusion and reactions, act in every
         dimension. The others, on a line, act along every axis by itself, and their coefficients
         get an axis: `c` becomes `c_x` and `c_y`. Operators on a plane with a direction cannot be
         lifted.
+
+        With `apart`, derivatives without a direction act along every axis as well: `D` stays, and
+        `D_x` and `D_y` join it, for media that are not the same in all directions.
         """
-        return lifted(self, ndim)
+        return lifted(self, ndim, apart)
 
     def on_channels(self, names: Sequence[str]) -> OperatorDictionary:
         """Scalar operators on every channel of a system, by itself; `D` becomes `D_A` and `D_B`."""
@@ -269,7 +272,9 @@ class OperatorDictionary:
                 if with_decoders:
                     for name, tensor in part.decoder.state_dict().items():
                         # A copy: parts may share a decoder, tensors of a file may not.
-                        tensors[f"part{i}.decoder.{name}"] = tensor.detach().cpu().clone()
+                        tensors[f"part{i}.decoder.{name}"] = (
+                            tensor.detach().cpu().contiguous().clone()
+                        )
             parts.append(StoredPart(part.family, part.scale, sizes))
         facts = StoredFacts(
             tuple(parts),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
-from opsplit.dictionary import OperatorDictionary, lifted_family
+from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
@@ -248,7 +248,9 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
     """Coefficients that lie far beyond those of the operators."""
     issues = []
     for name, value in found.coefficients.items():
-        known = float(abs(dictionary.coefficients[name]).max())
+        # What a dictionary allows as a strength is known ground.
+        sizes = abs(dictionary.coefficients[name]) * dictionary.max_strengths / MAX_STRENGTH
+        known = float(sizes.max())
         if abs(value) > FACTOR * known > 0:
             words = (
                 f"{name} = {value:.4g} lies far beyond the operators of the dictionary, which "

@@ -20,8 +20,9 @@ from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
-from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.adapt import adapt
+from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
@@ -55,7 +56,8 @@ class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model.
+        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
+            model that takes the data and keeps the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -72,7 +74,8 @@ class OperatorSplitter(Shown):
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
     calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
-    trained on, as codes and sentences) and `notes_` (the sentences alone).
+    trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
+    `ranking_` (the models that were tried, best first).
 
     Examples:
         >>> import opsplit
@@ -84,7 +87,7 @@ class OperatorSplitter(Shown):
 
     def __init__(
         self,
-        model: str | Path | Model = DEFAULT_MODEL,
+        model: str | Path | Model = AUTO,
         search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",
@@ -97,6 +100,9 @@ class OperatorSplitter(Shown):
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
+
+    ranking_: tuple[Ranked, ...]
+    seconds_: float
 
     PARAMETERS = (
         "model",
@@ -166,6 +172,14 @@ class OperatorSplitter(Shown):
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
+        if self.model == AUTO:
+            given: dict[str, Any] = {
+                "times": times, "trajectory": trajectory, "boundary": boundary
+            }  # fmt: skip
+            return fit_best(
+                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
+                own=dictionary is not None,
+            )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
         recording = observe(u, model.config, flags)
@@ -184,7 +198,7 @@ class OperatorSplitter(Shown):
         window, objective, result = found.window, found.objective, found.result
         issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
         issues += self._issues(adapted.periodic, model, found, explainer.freedom)
-        self.refinement_ = objective.refinement
+        self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
         self.coefficients_ = dict(result.identified)

@@ -20,10 +20,12 @@ def equation(
 
     `equation({"c": 0.5, "D": 0.3}, {"c": "-u_x", "D": "u_xx"})` is `u_t = -0.5 u_x + 0.3 u_xx`;
     with intervals the half width of each follows its coefficient, `(0.5 ± 0.01)`. A coefficient
-    without a known term multiplies a function of its name, `f_r(u)`.
+    without a known term multiplies a function of its name, `f_r(u)`. Terms that do not act are left
+    out.
     """
     words = ""
-    for name, value in coefficients.items():
+    acting = {name: value for name, value in coefficients.items() if value != 0}
+    for name, value in (acting or coefficients).items():
         factor, term = _parts(terms.get(name, f"f_{name}(u)"))
         signed = factor * value
         sign = "-" if signed < 0 else "+"

@@ -15,7 +15,7 @@ from opsplit._files import inside, read_json, write_json
 from opsplit._version import __version__
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
-from opsplit.model import Model
+from opsplit.model import AUTO, DEFAULT_MODEL, Model
 from opsplit.predict.equations import Equation
 from opsplit.predict.kinds import like
 from opsplit.predict.replay import Replay
@@ -59,6 +59,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "format": FORMAT,
             "version": __version__,
             "parameters": params,
+            "model": _model(splitter),
             "refinement": splitter.refinement_,
             "units": asdict(splitter.units_),
             "result": result.to_dict()
@@ -92,12 +93,15 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
         result = _result(held["result"], OperatorDictionary.load(source / "dictionary"))
         units = Units(**(held["units"] | {"mean": tuple(held["units"]["mean"])}))
         replay = Replay.of(params["search"], result, units)
-        made = kind(**(params | {"search": replay, "refinement": int(held["refinement"])}))
+        known = {"search": replay, "refinement": int(held["refinement"])}
+        if held["model"] is not None:
+            known |= {"model": str(held["model"][0]), "family": held["model"][1]}
+        made = kind(**(params | known))
         observed = Trajectories.load(inside(source, "observed.npz"))
         used = OperatorDictionary.load(source / "given") if held["given"] else None
         with no_warnings():
             made.fit(observed, dictionary=used)
-        made.search, made.refinement = params["search"], params["refinement"]
+        made.set_params(**params)
         made.understood_ = str(held["understood"])
         made.equation_ = Equation(held["equation"])
         made.coefficient_intervals_ = {
@@ -108,6 +112,14 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
     except (KeyError, TypeError, ValueError, AttributeError) as reason:
         raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
     return made
+
+
+def _model(splitter: OperatorSplitter) -> tuple[str, str | None] | None:
+    """Name and family of the model that `model="auto"` found; None for a model that was named."""
+    if splitter.model != AUTO:
+        return None
+    best = next(iter(splitter.ranking_), None)
+    return (DEFAULT_MODEL, None) if best is None else (best.model, best.family)
 
 
 def _kind(forecast: Any) -> str:

@@ -101,6 +101,8 @@ def _structured(
     else:
         structure = learn_structure(source, facts, execution.quiet)
         made = assemble(structure, source, facts, encoder, preset)
+        most = made.dictionary.with_max_strength(training.dictionary.max_strength)
+        made = replace(made, dictionary=most)
         made.save(place)
     seconds = made.metrics["structure"]["seconds"]
     budget = training.budget

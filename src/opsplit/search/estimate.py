@@ -40,10 +40,17 @@ class Mechanisms:
     kind: Tensor = field(init=False)
     """`(n,)` operators with the same coefficients of the same signs have the same number."""
 
+    turned: Tensor = field(init=False)
+    """`(n,)` the operator with the opposite coefficients; -1 where there is none."""
+
     def __post_init__(self) -> None:
         signs = torch.nn.functional.pad(self.values.sign(), (0, 1))
         _, kind = torch.unique(signs, dim=0, return_inverse=True)
         object.__setattr__(self, "kind", kind)
+        rows = [tuple(row) for row in self.values.tolist()]
+        place = {row: i for i, row in enumerate(rows)}
+        turned = [place.get(tuple(-v for v in row), -1) if any(row) else -1 for row in rows]
+        object.__setattr__(self, "turned", torch.tensor(turned, device=self.values.device))
 
     @classmethod
     def of(cls, known: Mapping[str, np.ndarray], n: int, like: Tensor) -> Mechanisms:

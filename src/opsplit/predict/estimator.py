@@ -105,16 +105,9 @@ class OperatorSplitter(Shown):
     seconds_: float
 
     PARAMETERS = (
-        "model",
-        "search",
-        "family",
-        "scheme",
-        "refinement",
-        "window",
-        "denoise",
-        "device",
+        "model", "search", "family", "scheme", "refinement", "window", "denoise", "device",
         "memory_mb",
-    )
+    )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""

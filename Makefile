@@ -50,7 +50,7 @@ benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
 results: env  ## Recompute the tables and figures in docs/results
-	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results
+	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results --force
 	$(BIN)/opsplit demo --out docs/results/demo
 	@set -e; for part in sensitivity scaling growth noise robustness cost report; do \
 	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study $$part; done

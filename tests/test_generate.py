@@ -106,7 +106,7 @@ def test_a_rerun_makes_only_what_is_missing_or_damaged(
     damaged[place] ^= 1
     flipped.write_bytes(damaged)
     # A leftover of a run that was killed is no obstacle.
-    (folder / "train-0003.hdf5.part").write_text("half")
+    (folder / f"train-0003.hdf5.{2**22 + 1}.0123abcd.part").write_text("half")
     result = json.loads(cli(f"{GS} --json"))
     assert (result["made"], result["files"], result["trajectories"]) == (3, 40, 40)
     after = read_well(folder).data

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import json
 import os
 import platform
+import re
+import secrets
 import shlex
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from opsplit._text import to_json
 from opsplit.errors import OpsplitError
 
 LARGEST_JSON = 20_000_000
@@ -22,37 +27,152 @@ LARGEST_JSON = 20_000_000
 LOCK = ".opsplit.lock"
 
 
+PART = re.compile(r".+\.(\d+)\.[0-9a-f]{8}\.part")
+"""Names of files that are being written, with the number of the process that writes them."""
+
+READ_WHOLE, PIECE = 100_000_000, 1_000_000
+"""Files up to so many bytes are hashed; of larger ones the time, the first and the last bytes."""
+
+
+class Written:
+    """What a run may not write over, and the files that it has written so far."""
+
+    def __init__(self, inputs: Sequence[Path]) -> None:
+        self.inputs = tuple(inputs)
+        self.files: list[Path] = []
+
+    def refuse_input(self, path: Path) -> None:
+        """Raise if a path is one of the inputs, by whatever name or link, or lies in one."""
+        place = path.parent.resolve() / path.name
+        for given in self.inputs:
+            within = given.is_dir() and place.is_relative_to(given.resolve())
+            if within or place == given.resolve() or _same_file(path, given):
+                raise OpsplitError(
+                    f"{path} would be written over {given}, which this run reads; choose another "
+                    "place for the output."
+                )
+
+    def facts(self, folder: Path, besides: Path) -> dict[str, dict[str, Any]]:
+        """Size and hash of every file that was written, by its name as seen from a folder."""
+        there = dict.fromkeys(f for f in self.files if f.is_file() and f != besides)
+        return {
+            os.path.relpath(f, folder): {"bytes": f.stat().st_size, "hash": fingerprint(f)}
+            for f in there
+        }
+
+
+_run: ContextVar[Written | None] = ContextVar("opsplit-run", default=None)
+
+
+@contextlib.contextmanager
+def writing(inputs: Sequence[Path]) -> Iterator[Written]:
+    """Inside, no file is written over one of the inputs, and what is written is noted down."""
+    held = Written(inputs)
+    token = _run.set(held)
+    try:
+        yield held
+    finally:
+        _run.reset(token)
+
+
+def unchanged(facts: Any, folder: Path) -> bool:
+    """Whether the files that `Written.facts` listed are there and the same."""
+    if not isinstance(facts, dict):
+        return False
+    for name, held in facts.items():
+        path = folder / name
+        if not isinstance(held, dict) or not path.is_file():
+            return False
+        if path.stat().st_size != held.get("bytes") or fingerprint(path) != held.get("hash"):
+            return False
+    return True
+
+
+def fingerprint(*paths: Path) -> str:
+    """A short hash of files and folders, so that changed input is not taken for finished work."""
+    digest = hashlib.sha256()
+    for path in paths:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in (f for f in files if f.is_file()):
+            facts = file.stat()
+            with open(file, "rb") as stream:
+                if facts.st_size <= READ_WHOLE:
+                    digest.update(stream.read())
+                    continue
+                digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
+                for place in (0, facts.st_size - PIECE):
+                    stream.seek(place)
+                    digest.update(stream.read(PIECE))
+    return digest.hexdigest()[:16]
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A name to write to; the file takes the place of `path` once it is whole and on disk.
 
-    If anything goes wrong it is removed, and what was at `path` stays as it was. The name is the
-    process's own and ends in `.part`, which no reader takes.
+    If anything goes wrong it is removed, and what was at `path` stays as it was. The name is new,
+    so that no link can stand there, and ends in `.part`, which no reader takes.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    run = _run.get()
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
+        if run is not None:
+            run.refuse_input(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             regular(path)  # Never put a file in the place of a device or a pipe.
-        partial.unlink(missing_ok=True)  # Nor write through a link that somebody left there.
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        mode = stat.S_IMODE(partial.stat().st_mode)
         yield partial
         with open(partial, "rb+") as stream:
             os.fsync(stream.fileno())
+        # Some libraries put a file of their own there, which the user's umask did not make.
+        os.chmod(partial, mode)
         os.replace(partial, path)
     except OSError as reason:
         raise OpsplitError(f"Cannot write {path}: {reason.strerror or reason}.") from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+    if run is not None:
+        run.files.append(path)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write into a folder."""
+    for path in folder.glob("*.part"):
+        found = PART.fullmatch(path.name)
+        if found and not path.is_symlink() and not _alive(int(found[1])):
+            path.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # There a signal of number zero would end the process.
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as partial:
-        partial.write_text(text)
+        # Names of files may hold bytes that no text has.
+        partial.write_text(text, "utf-8", "backslashreplace")
 
 
 def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
-    write_text(path, json.dumps(value, indent=indent) + "\n")
+    write_text(path, to_json(value, indent) + "\n")
 
 
 def read_json(path: Path, finite: bool = False) -> Any:
@@ -99,8 +219,8 @@ _owned: dict[Path, int] = {}
 def own(folder: Path) -> None:
     """Keep other processes from writing into a folder until this one ends, however it ends.
 
-    Children of this process share the folder. Where the system or the disk knows no locks there
-    is none.
+    Children of this process have no part in the lock, so that it ends with this process. Where
+    the system or the disk knows no locks there is none.
     """
     place = folder.resolve()
     if place in _owned and (place / LOCK).exists():
@@ -128,7 +248,19 @@ def own(folder: Path) -> None:
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())
     _owned[place] = handle
+    remove_parts(place)
     atexit.register(_give_back, place / LOCK, os.getpid())
+
+
+def _forget() -> None:
+    """In a copy of this process: close the locks, which stay with the original."""
+    for handle in _owned.values():
+        os.close(handle)
+    _owned.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _give_back(lock: Path, owner: int) -> None:
@@ -136,6 +268,21 @@ def _give_back(lock: Path, owner: int) -> None:
     if os.getpid() == owner:
         with contextlib.suppress(OSError):
             lock.unlink()
+
+
+@contextlib.contextmanager
+def leave_no_empty_folder(folder: Path | None) -> Iterator[None]:
+    """Where the work fails, remove the folders that it made and put no file into."""
+    new = [] if folder is None else [p for p in (folder, *folder.parents) if not p.exists()]
+    try:
+        yield
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):
+                if [entry.name for entry in place.iterdir()] == [LOCK]:
+                    (place / LOCK).unlink()
+                place.rmdir()
+        raise
 
 
 def command_line() -> str:

@@ -37,6 +37,25 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def usual_defaults() -> Iterator[None]:
+    """Single precision on the CPU for tensors of which nothing else is said.
+
+    A user may have set other defaults of torch for the whole process. Public functions that make
+    tensors are decorated with it.
+    """
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    if dtype is torch.float32 and device.type == "cpu":
+        yield
+        return
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
 def save_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
 import tyro
 
+from opsplit._files import leave_no_empty_folder
+from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
@@ -44,7 +49,8 @@ def command_class(name: str) -> type[Common]:
 def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
     name = arguments[0] if arguments else ""
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands)
+    # Nobody types None: an option that is not given is left out.
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
     if name in COMMANDS:
         # Only the command that was asked for is imported: the others take as long again.
         chosen, rest = command_class(name), arguments[1:]
@@ -56,51 +62,81 @@ def parse(arguments: list[str]) -> Common:
         union,
         prog="opsplit",
         description="Forecast dynamics a surrogate was never trained on, "
-        "by splitting them into operators it knows.",
+        "by splitting them into operators it knows.\n\n"
+        f"This is version {__version__}; `opsplit --version` prints it. "
+        "`opsplit COMMAND --help` explains a command.",
         args=arguments,
         config=config,
     )
     return found
 
 
-def _start(arguments: list[str]) -> Common:
-    """Parse the arguments and import what every command computes with.
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for garbage as long as torch is not imported.
 
     Imports make many objects and hardly any garbage. Looking for garbage in between, and later
     among all that was imported, would take a tenth of the time of a short command.
     """
     if "torch" in sys.modules:
-        return parse(arguments)
+        yield
+        return
     gc.disable()
     try:
-        command = parse(arguments)
-        # A wrong flag is refused before the long import.
-        command.check()
-        import_module("torch")
+        yield
     finally:
         gc.freeze()
         gc.enable()
-    return command
+
+
+def _load(command: Common) -> None:
+    """Refuse a wrong flag, then import what every command computes with, which takes a second."""
+    command.check()
+    waiting = sys.stderr.isatty() and "torch" not in sys.modules
+    if waiting:
+        sys.stderr.write("opsplit: loading ...\r")
+        sys.stderr.flush()
+    import_module("torch")
+    if waiting:
+        sys.stderr.write(" " * 20 + "\r")
+
+
+def _run(arguments: list[str]) -> None:
+    """Parse the arguments and run the command; a refused one leaves no folder behind."""
+    with _no_collection():
+        command = parse(arguments)
+    with leave_no_empty_folder(command.out):
+        with _no_collection():
+            _load(command)
+        command.run()
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
+    safe_streams()
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
-        print(f"opsplit {__version__}")
+        say(f"opsplit {__version__}")
         return
     try:
-        _start(given).run()
+        try:
+            _run(given)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. Python flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except OpsplitError as error:
-        print(f"opsplit: {error}", file=sys.stderr)
+        say(f"opsplit: {error}", sys.stderr)
         sys.exit(2)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        print(f"opsplit: {error.strerror or error}{where}", file=sys.stderr)
+        say(plain(f"opsplit: {error.strerror or error}{where}"), sys.stderr)
         sys.exit(2)
     except MemoryError:
-        print("opsplit: this needs more memory than there is; ask for less.", file=sys.stderr)
+        say("opsplit: this needs more memory than there is; ask for less.", sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("opsplit: interrupted", file=sys.stderr)
+        say("opsplit: interrupted", sys.stderr)
         sys.exit(130)

@@ -18,6 +18,7 @@ from opsplit._tensors import (
     read_tensors,
     same_shapes,
     save_tensors,
+    usual_defaults,
 )
 from opsplit._version import __version__
 from opsplit.calibration import Calibration
@@ -29,6 +30,7 @@ from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
 from opsplit.operators import OperatorFamily
 from opsplit.physics import first_physics
+from opsplit.settings import shown
 
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
@@ -68,6 +70,7 @@ class Model:
         return f"Model({c.physics}, {c.family}, {c.recipe}, {c.preset}; {self.dictionary!r})"
 
     @torch.no_grad()
+    @usual_defaults()
     def read(self, window: Tensor) -> OperatorDictionary:
         """The one operator that the hypernetwork itself reads from frames (direct prediction)."""
         if self.lifted is not None:
@@ -96,10 +99,8 @@ class Model:
             raise OpsplitError("A lifted model is not saved; save its dictionary, or lift again.")
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        write_json(
-            target / "config.json",
-            {"format": FORMAT, "version": __version__, **self.config.to_json()},
-        )
+        # First away and last to come: a folder with it never mixes two models.
+        (target / "config.json").unlink(missing_ok=True)
         tensors = {
             name: (t.half() if t.numel() > HALF_ABOVE else t).detach().cpu().contiguous()
             for name, t in self.disco.state_dict().items()
@@ -109,9 +110,14 @@ class Model:
         write_json(target / "metrics.json", self.metrics)
         if self.calibration is not None:
             self.calibration.save(target)
+        write_json(
+            target / "config.json",
+            {"format": FORMAT, "version": __version__, **self.config.to_json()},
+        )
         return target
 
     @classmethod
+    @usual_defaults()
     def load(cls, folder: str | Path) -> Model:
         """Read a model directory; it may come from anywhere.
 
@@ -138,8 +144,7 @@ class Model:
             raise OpsplitError(f"{source}: the dictionary is not of the model's channels and axes.")
         metrics = inside(source, "metrics.json")
         said = read_json(metrics) if metrics.exists() else {}
-        if not isinstance(said, dict):
-            raise OpsplitError(f"{metrics} must hold a table, not {said!r:.60}.")
+        _check_metrics(metrics, said)
         return cls(disco, dictionary, said, Calibration.load(source))
 
 
@@ -156,6 +161,20 @@ def lifted_grid(grid: Grid, ndim: int) -> Grid:
         (*grid.extent, *grid.extent[-1:] * more),
         (*grid.boundary, *grid.boundary[-1:] * more),
     )
+
+
+def _check_metrics(file: Path, said: Any) -> None:
+    """Refuse records of a training whose types nobody expects."""
+    if not isinstance(said, dict):
+        raise OpsplitError(f"{file} must hold a table, not {shown(said)}.")
+    before = said.get("before", [])
+    if not isinstance(before, list) or not all(isinstance(run, dict) for run in before):
+        raise OpsplitError(f"{file}: before must be a list of tables, not {shown(before)}.")
+    kinds = {"command": str, "structure": dict, "validation": dict, "minutes": (int, float)}
+    for run in (said, *before):
+        for key, kind in kinds.items():
+            if key in run and not isinstance(run[key], kind):  # type: ignore[arg-type]
+                raise OpsplitError(f"{file}: {key} must not be {shown(run[key])}.")
 
 
 def _config(file: Path, raw: dict[str, Any]) -> ModelConfig:

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from opsplit._text import plain, say
+
 
 class Progress:
     """Shows the share done, a few words and the time left.
@@ -21,7 +23,7 @@ class Progress:
         self.first: float | None = None
 
     def __enter__(self) -> Progress:
-        if self.enabled and sys.stderr.isatty():
+        if self.enabled and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
@@ -45,18 +47,17 @@ class Progress:
         if self.first is None:
             self.first = done
         if self.bar is not None:
-            self.bar.update(self.task, completed=min(done, 1.0), words=words)
+            self.bar.update(self.task, completed=min(done, 1.0), words=plain(words))
             return
         now = time.monotonic()
         if now - self.printed >= self.every:
             self.printed = now
             gained = done - self.first
-            left = (now - self.began) * (1 - done) / gained if gained > 0 else float("nan")
-            print(
-                f"{self.title} {100 * done:.1f}%  {words}  {left / 60:.1f} min left",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = f"{self.title} {100 * done:.1f}%  {words}"
+            if gained > 0:
+                left = (now - self.began) * (1 - done) / gained
+                line += f"  {left / 60:.1f} min left"
+            say(line, sys.stderr)
 
     def __exit__(
         self,

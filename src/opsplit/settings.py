@@ -65,7 +65,7 @@ class Between:
 
 @dataclass(frozen=True)
 class AtMost:
-    """A tuple of at most so many entries."""
+    """A tuple or a table of at most so many entries."""
 
     count: int
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from opsplit._files import atomic
+from opsplit._files import atomic, regular
+from opsplit._memory import check_room
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
@@ -176,6 +179,7 @@ class Trajectories:
         return tuple(self[order[a:b]] for a, b in pairwise(edges))
 
     @classmethod
+    @usual_defaults()
     def from_numpy(
         cls,
         array: Any,
@@ -202,7 +206,11 @@ class Trajectories:
             if given_array.dtype.kind not in "fiuc":
                 raise OpsplitError(f"Fields must be real numbers, got {given_array.dtype}.")
             # A copy: the array may be read-only, reversed or in another byte order.
-            array = given_array.astype(given_array.dtype.newbyteorder("="), order="C")
+            kind = given_array.dtype.newbyteorder("=")
+            if kind.itemsize > (16 if kind.kind == "c" else 8):
+                # torch has no numbers longer than double precision.
+                kind = np.dtype(np.complex128 if kind.kind == "c" else np.float64)
+            array = given_array.astype(kind, order="C")
         data = torch.as_tensor(array)
         if data.dtype == torch.bool:
             raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
@@ -214,7 +222,7 @@ class Trajectories:
             data = data.to(torch.float32)
         if (dt is None) == (times is None):
             raise OpsplitError("Say when the frames are: either dt=0.1 or times=[0, 0.1, 0.25].")
-        if dt is not None and not (np.isfinite(dt) and dt > 0):
+        if dt is not None and not is_positive(dt):
             raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
         missing = 3 + ndim - data.ndim
         if not 0 <= missing <= 2:
@@ -294,9 +302,13 @@ class Trajectories:
         return target
 
     @classmethod
+    @usual_defaults()
     def load(cls, path: str | Path) -> Trajectories:
         """Read what `save` wrote."""
         try:
+            regular(Path(path))
+            with zipfile.ZipFile(path) as packed:
+                check_room(str(path), sum(member.file_size for member in packed.infolist()))
             with np.load(path, allow_pickle=False) as archive:
                 held = {name: archive[name] for name in archive.files}
             grid = Grid(
@@ -316,12 +328,19 @@ class Trajectories:
             )
         except FileNotFoundError:
             raise OpsplitError(f"No such file: {path}") from None
+        except OpsplitError:
+            raise
         # A damaged archive raises whatever its parsers meet: zlib.error, TokenError, MemoryError.
         except Exception as reason:
             said = " ".join(str(reason).split())[:300] or type(reason).__name__
             raise OpsplitError(
                 f"{path} is not a trajectory file of `opsplit generate`: {said}"
             ) from None
+
+
+def is_positive(x: Any) -> bool:
+    """Whether it is a finite positive number."""
+    return isinstance(x, int | float | np.number) and bool(np.isfinite(x)) and bool(x > 0)
 
 
 def _increasing(times: Any, frames: int) -> Tensor:

@@ -5,11 +5,9 @@ A new baseline is one function from a physics to a `Method`, and one line in `BA
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from opsplit.physics import Physics
@@ -36,7 +34,8 @@ BASELINES: Registry[Callable[[Physics], Method]] = Registry(
     "opsplit.baselines",
     {
         "persistence": "opsplit.benchmark.baselines:persistence",
-        "least-squares": "opsplit.benchmark.baselines:least_squares",
+        "terms-given": "opsplit.benchmark.shooting:terms_given",
+        "sindy": "opsplit.benchmark.sindy:sindy",
     },
 )
 
@@ -47,20 +46,5 @@ def persistence(physics: Physics) -> Method:
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
         last = observed.data[0, -1]
         return Outcome(last.expand(horizon, *last.shape), {}, None, 0, 0.0)
-
-    return run
-
-
-def least_squares(physics: Physics) -> Method:
-    """A physicist who is given the terms: regression, then the exact solver."""
-
-    def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
-        began = time.perf_counter()
-        window = observed.data[0]
-        found = physics.least_squares(window, observed.dt)
-        times = torch.arange(1, horizon + 1, dtype=torch.float64) * observed.dt
-        mu = {name: torch.tensor([v], dtype=torch.float64) for name, v in found.items()}
-        frames = physics.solve(window[-1:].double(), mu, times)[0].float()
-        return Outcome(frames, found, None, 0, time.perf_counter() - began)
 
     return run

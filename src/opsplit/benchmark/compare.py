@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.benchmark.marks import evenly
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.metrics import nrmse
@@ -48,8 +49,8 @@ class Comparison:
         """The estimator of the last method, which pictures show."""
         return list(self.fitted.values())[-1]
 
-    def rollout(self) -> Rollout:
-        """The comparison as a picture shows it."""
+    def rollout(self, alone: dict[str, Tensor] | None = None) -> Rollout:
+        """The comparison as a picture shows it, beside what single mechanisms `alone` would do."""
         found, window, truth = self.best.coefficients_, self.observed.data[0], self.future.data[0]
         lines = [
             f"{len(window)} frames observed, {len(truth)} predicted,",
@@ -65,9 +66,10 @@ class Comparison:
             "composition found:",
             *self.best.composition_.label.replace("] + ", "] +\n").split("\n"),
         ]
-        return Rollout(self.observed, self.future, self.predictions, "\n".join(lines))
+        return Rollout(self.observed, self.future, self.predictions, "\n".join(lines), alone or {})
 
 
+@usual_defaults()
 def compare(
     model: str | Path | Model,
     observed: Trajectories,

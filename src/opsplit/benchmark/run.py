@@ -48,7 +48,11 @@ def cells(
     for method in chosen_methods:
         for family in [None] if method in BASELINES else families:
             count = n_unet if family == "unet" else n
-            out += [Cell(physics, name, method, family, count) for name in chosen]
+            out += [
+                Cell(physics, name, method, family, count)
+                for name in chosen
+                if method not in columns(physics)[name].excluded
+            ]
     return sorted(out, key=lambda c: (c.family == "unet", c.method in ("uniform", "beam")))
 
 
@@ -61,7 +65,8 @@ def known_cells(n: int) -> list[Cell]:
         for family in (None, *held.get(physics, []))
         for method in methods()
         if (family is None) == (method in BASELINES)
-        for column in named
+        for column, facts in named.items()
+        if method not in facts.excluded
     ]
 
 
@@ -208,8 +213,8 @@ def summarise(cell: Cell, rows: list[Row], model: Model | None = None) -> dict[s
         "seconds_per_trajectory": mean([row.seconds for row in rows]),
         "operator_evaluations": mean([float(row.evaluations) for row in rows]),
         "peak_memory_mb": max(row.peak_memory_mb or 0 for row in rows) or None,
-        "training_minutes": sum(run["minutes"] for run in trainings) or None,
-        "training_command": "; ".join(run["command"] for run in trainings) or None,
+        "training_minutes": sum(run.get("minutes", 0) for run in trainings) or None,
+        "training_command": "; ".join(run.get("command", "unknown") for run in trainings) or None,
     }
 
 

@@ -8,7 +8,26 @@ from opsplit.benchmark.tasks import COLUMNS, OBSERVED, TABLES, Column
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS
 
-PAPER_NAMES = {"direct": "DISCO (original)", "uniform": "uniform", "beam": "beam"}
+PAPER_NAMES = {
+    "mpp": "MPP",
+    "fno": "FNO",
+    "zebra": "Zebra",
+    "geps": "GEPS",
+    "direct": "DISCO (original)",
+    "uniform": "uniform",
+    "beam": "beam",
+}
+LOOKED_AT = 10
+"""Trajectories of seed 0 that some settings were chosen on, from the first one."""
+CHOICES = (
+    "Some settings of the U-Nets and of pursuit were chosen on the first trajectories of the "
+    f"columns c, D, alpha, NA+D and NS, never beyond the first {LOOKED_AT}. The last table "
+    "therefore has the mean over the other trajectories, too. The structure of the spectral models "
+    "is chosen by held-out trajectories of single mechanisms. The settings of terms-given and of "
+    "sindy were chosen on trajectories of another seed. terms-given uses the solver that made the "
+    "data; its error is that of numbers stored in single precision."
+)
+"""Which choices have seen test trajectories."""
 
 
 def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
@@ -17,9 +36,12 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
         f"# {title}",
         "",
         f"Written by `{command}`. NRMSE is `||u - v|| / ||u||` over all predicted frames, channels "
-        "and points of a trajectory (1 for a forecast that blows up, to infinity or tenfold), then "
-        "the mean over trajectories (± standard error); lower "
-        f"is better. {OBSERVED} frames are observed. {_horizons(records)}",
+        "and points of a trajectory; lower is better. A cell is the mean over trajectories ± its "
+        "standard error, the median in round brackets, and in square brackets the number of "
+        "forecasts that blew up (to infinity or tenfold; each counts as 1 in the mean), if any. "
+        f"{OBSERVED} frames are observed. {_horizons(records)}",
+        "",
+        CHOICES,
     ]
     for name, there in _tables(records).items():
         if there:
@@ -42,13 +64,14 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
             for name, value in r["coefficient_mae"].items()
         ]
     lines += ["", "## Cost and origin", ""]
-    lines += [_line(["method", "family", "column", "n", "median", "largest", "fit error",
+    later = f"mean without the first {LOOKED_AT}"
+    lines += [_line(["method", "family", "column", "n", later, "largest", "fit error",
                      "seconds per trajectory", "operator evaluations", "training minutes",
                      "command", "seed", "commit", "hardware"])]  # fmt: skip
     lines += [_rule(14)]
     for r in records:
         lines.append(_line([
-            r["method"], r["family"] or "", r["column"], str(r["n"]), _number(r["median"]),
+            r["method"], r["family"] or "", r["column"], str(r["n"]), _later(r),
             _number(r["largest"]), _or_blank(r["fit_error"], ".2g"),
             f"{r['seconds_per_trajectory']:.3f}", f"{r['operator_evaluations']:,.0f}",
             _or_blank(r["training_minutes"], ".0f"), f"`{r['command']}`", str(r["seed"]),
@@ -85,24 +108,19 @@ def _errors(records: list[dict[str, Any]], columns: list[Column]) -> list[str]:
     lines = [_line(["method", "family", *(c.title or c.split for c in columns), "n"])]
     lines += [_rule(len(columns) + 3)]
     for method, name in PAPER_NAMES.items():
-        values = [
-            c.published.get(method) if any(_is_of(r, c, method) for r in records) else None
-            for c in columns
-        ]
+        values = [c.published.get(method) for c in columns]
         if any(v is not None for v in values):
             shown = [_or_blank(v, ".3f") for v in values]
-            lines.append(_line([f"{name}, published", "unet, A100", *shown, ""]))
+            lines.append(_line([f"{name}, published", "A100", *shown, ""]))
     for method, family in dict.fromkeys((r["method"], r["family"]) for r in records):
         found = [held.get((method, family, c.physics, c.split)) for c in columns]
         if any(found):
             counts = _counts([r["n"] for r in found if r])
-            lines.append(_line([method, family or "", *(_error(r) for r in found), counts]))
-    return lines
-
-
-def _is_of(record: dict[str, Any], column: Column, method: str) -> bool:
-    cell = (record["physics"], record["column"], record["method"])
-    return cell == (column.physics, column.split, method)
+            cells = [_error(r) for r in found]
+            lines.append(_line([method, family or "", *cells, counts]))
+    reasons = {m: why for c in columns for m, why in c.excluded.items()}
+    measured = {r["method"] for r in records}
+    return lines + [f"\n{m}: {why}." for m, why in reasons.items() if m in measured]
 
 
 def _beside_beam(records: list[dict[str, Any]]) -> list[str]:
@@ -127,8 +145,15 @@ def _beside_beam(records: list[dict[str, Any]]) -> list[str]:
 def _error(record: dict[str, Any] | None) -> str:
     if record is None:
         return ""
-    spread = record["standard_error"]
-    return _number(record["nrmse"]) + (f" ± {_number(spread)}" if spread is not None else "")
+    spread, blown = record["standard_error"], record["diverged"]
+    words = _number(record["nrmse"]) + (f" ± {_number(spread)}" if spread is not None else "")
+    return f"{words} ({_number(record['median'])})" + (f" [{blown}]" if blown else "")
+
+
+def _later(record: dict[str, Any]) -> str:
+    """The mean over the trajectories that no setting was chosen on."""
+    errors = [e for number, e in record["errors"].items() if int(number) >= LOOKED_AT]
+    return _number(sum(errors) / len(errors)) if errors else ""
 
 
 def _line(cells: list[str]) -> str:
@@ -140,7 +165,9 @@ def _rule(n: int) -> str:
 
 
 def _number(value: float) -> str:
-    """Four decimals; five where four would hide the number."""
+    """Four decimals; five, or a power of ten, where four would hide the number."""
+    if 0 < value < 0.00005:
+        return f"{value:.0e}"
     return f"{value:.4f}" if value == 0 or value >= 0.00095 else f"{value:.5f}"
 
 
@@ -150,19 +177,27 @@ BEGIN, END = "<!-- results", "<!-- end of results -->"
 def summary(records: list[dict[str, Any]]) -> str:
     """The short table of a README: the paper's columns as rows, ours beside the published."""
     shown = [("beam", "spectral"), ("pursuit", "spectral"), ("beam", "unet"), ("pursuit", "unet")]
-    plain = [("persistence", None), ("least-squares", None)]
+    plain = {("persistence", None): "nothing changes", ("terms-given", None): "terms given",
+             ("sindy", None): "PySINDy"}  # fmt: skip
     held = {(r["method"], r["family"], r["physics"], r["column"]): r for r in records}
-    labels = [f"{m}, {f}" for m, f in shown] + ["nothing changes", "terms given"]
+    labels = [f"{m}, {f}" for m, f in shown] + list(plain.values())
     lines = [_line(["", "published beam", *labels]), _rule(len(labels) + 2)]
     for column in (c for columns in _tables(records).values() for c in columns):
         cell = (column.physics, column.split)
         found = [held.get((m, f, *cell)) for m, f in (*shown, *plain)]
-        searched = any(_is_of(r, column, "beam") for r in records)
-        published = column.published.get("beam") if searched else None
+        published = _or_blank(column.published.get("beam"), ".3f")
         if any(found):
-            cells = ["" if r is None else f"{_number(r['nrmse'])} ({r['n']})" for r in found]
-            lines.append(_line([column.title or column.split, _or_blank(published, ".3f"), *cells]))
+            cells = [_short(r) for r in found]
+            lines.append(_line([column.title or column.split, published, *cells]))
     return "\n".join(lines)
+
+
+def _short(record: dict[str, Any] | None) -> str:
+    """Mean, median, and how many forecasts; those that blew up are counted."""
+    if record is None:
+        return ""
+    blown = f", {record['diverged']} blew up" if record["diverged"] else ""
+    return f"{_number(record['nrmse'])}/{_number(record['median'])} ({record['n']}{blown})"
 
 
 def insert_summary(text: str, records: list[dict[str, Any]]) -> str:

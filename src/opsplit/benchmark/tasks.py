@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, Physics, get_physics
@@ -34,8 +35,14 @@ class Column:
     """Operators of the dictionary to search over, evenly chosen (all if not told)."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the paper sets for a search, where it is not the default."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Methods that cannot be applied, and why."""
     pictured: tuple[dict[str, float], ...] = ({},)
     """Coefficients of the pictured forecasts; those that are not given are drawn."""
+    pictured_frames: int | None = None
+    """Frames of a pictured forecast (as many as the table predicts, if not told)."""
+    mechanisms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Single mechanisms to show beside a forecast, and the coefficients that each has."""
 
     @property
     def table(self) -> str:
@@ -48,6 +55,27 @@ TABLES = {"Unseen ranges": "unseen range", "Unseen compositions": "unseen compos
 """The paper's two tables, and the words by which a split says that it belongs to one."""
 
 
+BASELINES = ("fno", "mpp", "geps", "zebra")
+PUBLISHED: dict[str, dict[str, tuple[float, float, float, float]]] = {
+    "advection-diffusion": {
+        "A+D": (0.318, 0.270, 0.039, 0.893),
+        "c": (0.492, 0.588, 0.848, 1.070),
+        "D": (0.166, 0.409, 0.267, 1.579),
+    },
+    "combined": {
+        "NA+D": (0.031, 0.050, 0.039, 0.022),
+        "NA+Disp": (0.165, 0.105, 0.249, 0.241),
+        "D+Disp": (0.038, 0.091, 0.229, 0.069),
+        "all3": (0.129, 0.128, 0.265, 0.193),
+        "alpha": (0.166, 0.134, 0.020, 0.128),
+        "gamma": (0.317, 0.369, 0.782, 0.448),
+    },
+    "gray-scott": {"GS": (0.224, 0.191, 0.128, 0.127)},
+    "navier-stokes": {"NS": (0.241, 0.273, 0.786, 0.198)},
+}
+"""The paper's errors of `BASELINES`; GEPS is the best of 100, 500 and 2000 steps on test data."""
+
+
 def _columns(
     physics: str,
     horizon: int,
@@ -57,14 +85,16 @@ def _columns(
     **more: Any,
 ) -> dict[str, Column]:
     """Columns of one equation; published are direct, uniform and beam."""
-    methods = ("direct", "uniform", "beam")
+    # The published DISCO is direct prediction.
+    methods = ("direct", "uniform", "beam", "disco", *BASELINES)
+    others = PUBLISHED[physics]
     return {
         name: Column(
             physics,
             name,
             horizon,
             starts,
-            dict(zip(methods, values, strict=True)),
+            dict(zip(methods, (*values, values[0], *others[name]), strict=True)),
             titles.get(name, ""),
             **more,
         )
@@ -94,6 +124,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         },
         {"all3": "all 3", "alpha": "alpha in [1, 2]", "gamma": "gamma in [1, 2]"},
         operators=96,
+        pictured_frames=100,
     ),
     "gray-scott": _columns(
         "gray-scott",
@@ -102,6 +133,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         {"GS": (0.245, 0.089, 0.089)},
         {"GS": "Gray-Scott"},
         settings={"uniform": {"trials": 200}, "beam": {"width": 8}},
+        pictured=({"F": 0.025, "k": 0.055}, {"F": 0.05, "k": 0.062}, {"F": 0.09, "k": 0.057}),
+        mechanisms={"reaction alone": ("F", "reaction"), "diffusion alone": ("k", "diffusion")},
     ),
     "navier-stokes": _columns(
         "navier-stokes",
@@ -109,6 +142,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         (0, 0),
         {"NS": (0.572, 0.209, 0.066)},
         {"NS": "Navier-Stokes"},
+        excluded={"sindy": "its library has no velocity, which is an integral of the vorticity"},
         pictured=({"nu": 1e-2}, {"nu": 1e-3}),
     ),
 }
@@ -198,6 +232,20 @@ def example(
     return _cut(column, 0, seed, whole)
 
 
+def mechanisms_alone(
+    column: Column, observed: Trajectories, future: Trajectories
+) -> dict[str, Tensor]:
+    """What every single mechanism makes of the first observed frame, at the future times."""
+    physics = get_physics(column.physics)
+    ahead = torch.arange(future.data.shape[1], dtype=torch.float64)
+    times = observed.dt * (observed.data.shape[1] + ahead)
+    start, out = observed.data[:, 0].double(), {}
+    for name, kept in column.mechanisms.items():
+        mu = {k: v if k in kept else torch.zeros_like(v) for k, v in observed.coefficients.items()}
+        out[name] = physics.solve(start, mu, times)[0].float()
+    return out
+
+
 def map_point(
     given: Mapping[str, float], n: int, seed: int
 ) -> list[tuple[Trajectories, Trajectories]]:
@@ -245,10 +293,11 @@ def test_windows(
     """The first `n` trajectories of a column."""
     pairs = [test_window(column, number, seed, cache) for number in range(n)]
     observed, future = zip(*pairs, strict=True)
-    return _join(observed), _join(future)
+    return join(observed), join(future)
 
 
-def _join(parts: tuple[Trajectories, ...]) -> Trajectories:
+def join(parts: Sequence[Trajectories]) -> Trajectories:
+    """Trajectories of one grid and the same times in one."""
     first = parts[0]
     coefficients = {k: torch.cat([p.coefficients[k] for p in parts]) for k in first.coefficients}
     data = torch.cat([p.data for p in parts])

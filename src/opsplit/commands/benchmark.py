@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import command_line, write_json, write_text
-from opsplit.commands.common import Common
+from opsplit._files import command_line, write_json, write_text, writing
+from opsplit._text import say, to_json
+from opsplit.commands.common import Common, effective_settings, model_files
+from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from opsplit.benchmark.run import Cell
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ class Benchmark(Common):
     """Put the short table into this file too, between its marks."""
     out: Path | None = Path("docs/results")
     """Folder for method.md and method.json, and the same for every physics by itself."""
+    record: ClassVar[str] = "benchmark.json"
+    accumulates: ClassVar[bool] = True
+
+    def replaces(self) -> tuple[Path, ...]:
+        # Other results may lie in the same folder.
+        return () if self.out is None else (self.out / "method.json", self.out / "method.md")
 
     def chosen(self) -> dict[str, list[str]]:
         """The columns to measure, by physics."""
@@ -72,12 +82,9 @@ class Benchmark(Common):
     def run(self) -> None:
         self.check()
         from opsplit.benchmark.methods import check_methods, methods
-        from opsplit.benchmark.run import Cell, Runner, cells, known_cells
-        from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.benchmark.run import cells
         from opsplit.model import bundled, load_model
-        from opsplit.progress import Progress
 
-        assert self.out is not None
         every, words = list(methods()), self.method
         chosen_methods = every if words == "all" else [w.strip() for w in words.split(",")]
         check_methods(chosen_methods)
@@ -90,6 +97,21 @@ class Benchmark(Common):
             else:
                 families = bundled().get(physics, [])
             todo += cells(physics, chosen_methods, families, self.n, self.n_unet, chosen)
+        inputs = () if self.model is None else model_files(self.model)
+        kept = Record.of(self, effective_settings(self, inputs))
+        with writing(inputs) as made:
+            kept.begin(made)
+            text, records = self._tables(todo, every)
+            kept.finish(made, {"cells": len(records)})
+        say(to_json(records) if self.json else text)
+
+    def _tables(self, todo: list[Cell], every: list[str]) -> tuple[str, list[dict[str, Any]]]:
+        """Measure what is missing, write all tables; the text of the whole and its numbers."""
+        from opsplit.benchmark.run import Runner, known_cells
+        from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.progress import Progress
+
+        assert self.out is not None
         runner = Runner(self.cache, self.seed, self.device, self.model)
         records = []
         for number, cell in enumerate(todo, 1):
@@ -113,8 +135,8 @@ class Benchmark(Common):
             page = markdown(mine, f"{physics}: measured beside published", command_line())
             write_text(self.out / f"{physics}.md", page)
         if self.readme is not None:
-            write_text(self.readme, insert_summary(self.readme.read_text(), records))
-        print(json.dumps(records) if self.json else text)
+            write_text(self.readme, insert_summary(self.readme.read_text("utf-8"), records))
+        return text, records
 
 
 TITLE = "The method on the paper's benchmarks: measured beside published"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -12,6 +12,8 @@ from opsplit._files import origin
 from opsplit.commands.common import Common, model_files, once
 from opsplit.physics import first_physics
 from opsplit.search.registry import SEARCHES, search_names
+
+FILE = "calibration.json"
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Calibrate(Common):
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
     """Folder for calibration.json: the model's own to put it into use."""
+    record: ClassVar[str] = "calibrate.json"
+
+    def replaces(self) -> tuple[Path, ...]:
+        # The folder may be the model's own, whose other files stay.
+        return () if self.out is None else (self.out / FILE,)
 
     def check(self) -> None:
         super().check()
@@ -69,7 +76,7 @@ class Calibrate(Common):
             "coefficient_factors_90": {
                 k: found.coefficient_factor(k, 0.9) for k in found.coefficients
             },
-            "file": str(self.out / "calibration.json"),
+            "file": str(self.out / FILE),
         }
 
     def words(self, r: dict[str, Any]) -> str:

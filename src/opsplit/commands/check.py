@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 
+from opsplit._text import say, to_json
 from opsplit.commands.describe import ReadFlags
 
 
@@ -32,10 +32,10 @@ class Check(ReadFlags):
         faults = sum(f.verdict is Mark.FAULT for f in found)
         if self.json:
             told = {"source": recording.source, "understood": list(recording.understood)}
-            print(json.dumps({**told, "faults": faults, "checks": [f.to_json() for f in found]}))
+            say(to_json({**told, "faults": faults, "checks": [f.to_json() for f in found]}))
         else:
-            print(f"{recording.source}: {' '.join(recording.understood)}")
+            say(f"{recording.source}: {' '.join(recording.understood)}")
             for finding in found:
-                print(finding)
+                say(finding)
         if faults:
             sys.exit(1)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import origin, own, read_json, write_json
+from opsplit._files import fingerprint, own, writing
+from opsplit._text import say, to_json
+from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
 
-RECORD = "opsplit.json"
-"""The effective configuration and the result, beside every output."""
-
-NOT_SETTINGS = {"json", "out", "force"}
-
-READ_WHOLE, PIECE = 100_000_000, 1_000_000
-"""Files up to so many bytes are hashed; of larger ones the time, the first and the last bytes."""
+NOT_SETTINGS = {"json", "out", "force", "report"}
+"""Where a result goes, not what it is."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,11 @@ class Common:
     """Where to compute: cpu, cuda, cuda:1, ..."""
     json: Annotated[bool, tyro.conf.arg(help="Print the result as JSON.")] = False
     force: bool = False
-    """Do the work again although it is finished."""
+    """Do the work again although it is finished, and replace what --out holds."""
+    record: ClassVar[str] = "opsplit.json"
+    """The settings and the result, in --out beside what was made."""
+    accumulates: ClassVar[bool] = False
+    """Whether runs with other settings add to the same folder."""
 
     @classmethod
     def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
@@ -47,6 +47,10 @@ class Common:
     def run(self) -> None:
         """Do what the command says."""
         raise OpsplitError("This command does nothing by itself.")
+
+    def replaces(self) -> tuple[Path, ...]:
+        """Files and folders that the command writes, which must not be there or be its own."""
+        return () if self.out is None else (self.out,)
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides the result."""
@@ -123,24 +127,6 @@ POSITIVE = {
 }
 
 
-def fingerprint(*paths: Path) -> str:
-    """A short hash of files and folders, so that changed input is not taken for finished work."""
-    digest = hashlib.sha256()
-    for path in paths:
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        for file in (f for f in files if f.is_file()):
-            facts = file.stat()
-            with open(file, "rb") as stream:
-                if facts.st_size <= READ_WHOLE:
-                    digest.update(stream.read())
-                    continue
-                digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
-                for place in (0, facts.st_size - PIECE):
-                    stream.seek(place)
-                    digest.update(stream.read(PIECE))
-    return digest.hexdigest()[:16]
-
-
 def model_files(folder: Path) -> tuple[Path, ...]:
     """The files of a model directory that decide what it computes."""
     names = ("config.json", "model.safetensors", "dictionary.json", "dictionary.safetensors")
@@ -153,13 +139,6 @@ def effective_settings(command: Common, inputs: tuple[Path, ...]) -> dict[str, A
     return {"command": name, **command.settings(), "inputs": fingerprint(*inputs)}
 
 
-def leave_record(command: Common, settings: dict[str, Any], result: dict[str, Any]) -> None:
-    """Write the settings, the origin and the result into `--out`."""
-    if command.out is not None:
-        facts = {"settings": settings, **origin(command.seed, command.device)}
-        write_json(command.out / RECORD, {**facts, "result": result})
-
-
 def once(
     command: Common,
     work: Callable[[], dict[str, Any]],
@@ -169,20 +148,18 @@ def once(
     """Do the work unless `--out` already holds its result; print it; leave a record."""
     command.check()
     settings = effective_settings(command, inputs)
-    record = command.out / RECORD if command.out else None
-    result: dict[str, Any] | None = None
-    if record is not None and record.exists() and not command.force:
-        held = read_json(record)
-        if isinstance(held, dict) and held.get("settings") == settings:
-            result = held.get("result")
+    kept = Record.of(command, settings)
+    result = None if command.force else kept.finished()
     again = result is not None
     if result is None:
-        result = work()
-        leave_record(command, settings, result)
+        with writing(inputs) as made:
+            kept.begin(made)
+            result = work()
+            kept.finish(made, result)
     if command.json:
-        print(json.dumps(result))
+        say(to_json(result))
     else:
         if again:
-            print(f"(finished before, read from {record}; --force does it again)")
-        print(words(result))
+            say(f"(finished before, read from {kept.file}; --force does it again)")
+        say(words(result))
     return result

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from opsplit._text import say, to_json
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
 
@@ -64,4 +64,4 @@ class Describe(ReadFlags):
         from opsplit.predict.describe import describe
 
         found = describe(self.source(), **self.said(), explain=self.explain)
-        print(json.dumps(found.to_json()) if self.json else found)
+        say(to_json(found.to_json()) if self.json else found)

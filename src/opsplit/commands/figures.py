@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from opsplit._files import origin, read_json, write_json, write_text
+from opsplit._files import fingerprint, origin, read_json, write_json, write_text
 from opsplit.commands.common import Common, model_files, once
 from opsplit.errors import OpsplitError
 
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figures(Common):
-    """Draw errors over two coefficients, and a forecast of every composition.
+    """Draw errors over two coefficients, and forecasts of every composition.
+
+    Points of the map are kept as soon as they are measured: stop any time, run the command again.
 
     Example: opsplit figures --only contour --points 8 --n 2
     """
 
     only: Literal["contour", "rollouts"] | None = None
     """Draw only these (default: both)."""
-    points: int = 8
+    points: int = 11
     """Values per axis of the map."""
-    n: int = 2
+    n: int = 4
     """Trajectories per point of the map."""
     out: Path | None = Path("docs/results/figures")
     """Folder for contour.png, rollout-COLUMN.png, their numbers, and a page with all of them."""
+    accumulates: ClassVar[bool] = True
 
     def run(self) -> None:
         from opsplit.model import bundled, locate
@@ -56,7 +59,7 @@ class Figures(Common):
         """NRMSE of every method on a grid of two coefficients."""
         from opsplit.benchmark.compare import METHODS
         from opsplit.benchmark.tasks import MAP
-        from opsplit.model import load_model
+        from opsplit.model import load_model, locate
         from opsplit.progress import Progress
         from opsplit.report.figures import contour_figure
 
@@ -66,30 +69,37 @@ class Figures(Common):
         gap = (high - low) / (self.points - 1)
         values = [round(low + gap * i, 6) for i in range(self.points)]
         first, second = MAP.axes
-        found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
+        file = self.out / "contour.json"
+        own = {"model": fingerprint(*model_files(locate(MAP.physics, "spectral"))), "n": self.n}
+        facts = own | origin(self.seed, self.device)
+        points = self._points(file, facts)
         with Progress("contour", enabled=not self.json) as bar:
             for i, x in enumerate(values):
-                for rows in found.values():
-                    rows.append([])
                 for j, y in enumerate(values):
                     given = {first: x, second: y}
-                    words = ", ".join(f"{k} = {v:.3g}" for k, v in given.items())
-                    bar.update((i + j / self.points) / self.points, words)
-                    point = point_errors(model, given, self.n, self.seed, self.device)
-                    for name, error in point.items():
-                        found[name][-1].append(error)
-        write_json(
-            self.out / "contour.json",
-            {first: values, second: values, "n": self.n, "nrmse": found}
-            | origin(self.seed, self.device),
-        )
+                    key = _at(x, y)
+                    bar.update((i + j / self.points) / self.points, f"{first}, {second} = {key}")
+                    if key not in points:
+                        points[key] = point_errors(model, given, self.n, self.seed, self.device)
+                        write_json(file, {"points": points} | facts)
+        found = {m: [[points[_at(x, y)][m] for y in values] for x in values] for m in METHODS}
+        whole = {first: values, second: values, "nrmse": found, "points": points}
+        write_json(file, whole | facts)
         contour_figure(values, values, found, self.out / "contour.png", tuple(MAP.axes.values()))
         return [self.out / "contour.png"]
 
+    def _points(self, file: Path, facts: dict[str, Any]) -> dict[str, dict[str, float]]:
+        """Points that were measured before with the same model, trajectories and seed."""
+        held = read_json(file) if file.exists() and not self.force else {}
+        same = all(held.get(k) == facts[k] for k in ("model", "n", "seed"))
+        return held["points"] if same else {}
+
     def rollouts(self) -> list[Path]:
-        """A forecast of every composition that a bundled model was made for."""
+        """Forecasts of every composition that a bundled model was made for."""
+        from dataclasses import replace
+
         from opsplit.benchmark.compare import METHODS, compare
-        from opsplit.benchmark.tasks import COLUMNS, example
+        from opsplit.benchmark.tasks import COLUMNS, example, mechanisms_alone
         from opsplit.model import bundled, load_model
         from opsplit.progress import Progress
         from opsplit.report.figures import frames_figure, line_figure
@@ -97,38 +107,45 @@ class Figures(Common):
         assert self.out is not None
         held = bundled()
         chosen = [
-            column
+            (replace(column, horizon=column.pictured_frames or column.horizon), number, given)
             for physics, named in COLUMNS.items()
             for column in named.values()
             if physics in held and column.table == "Unseen compositions"
+            for number, given in enumerate(column.pictured)
         ]
-        methods = tuple(name for name in METHODS if name != "beam")
         pictures = []
-        numbers: dict[str, list[dict[str, Any]]] = {}
+        shown: dict[str, list[dict[str, Any]]] = {}
         with Progress("rollouts", enabled=not self.json) as bar:
-            for number, column in enumerate(chosen):
-                bar.update(number / len(chosen), column.split)
-                model = load_model(column.physics)
-                shown = []
-                for given in column.pictured:
-                    # Thin structures need the fine simulation of the benchmark.
-                    observed, future = example(column, self.seed, given, coarse=False)
-                    shown.append(
-                        compare(model, observed, future, methods, column.operators, self.device)
-                    )
-                path = self.out / f"rollout-{column.split}.png"
-                if observed.grid.ndim == 1:
-                    line_figure(shown[0].rollout(), path)
+            for done, (column, number, given) in enumerate(chosen):
+                bar.update(done / len(chosen), f"{column.split} {number + 1}")
+                # Thin structures need the fine simulation of the benchmark.
+                observed, future = example(column, self.seed + number, given, coarse=False)
+                flat = observed.grid.ndim == 1
+                # Beside single mechanisms, and over many frames, direct prediction says little.
+                searched = [m for m in METHODS if m != "direct" or not (flat or column.mechanisms)]
+                found = compare(
+                    load_model(column.physics), observed, future, searched, column.operators,
+                    self.device,
+                )  # fmt: skip
+                ending = f"-{number + 1}" if len(column.pictured) > 1 else ""
+                path = self.out / f"rollout-{column.split}{ending}.png"
+                if flat:
+                    line_figure(found.rollout(), path)
                 else:
-                    frames_figure([one.rollout() for one in shown], path)
+                    alone = mechanisms_alone(column, observed, future)
+                    frames_figure([found.rollout(alone)], path)
                 pictures.append(path)
-                numbers[column.split] = [
-                    {"coefficients": one.true, "nrmse": one.errors} for one in shown
-                ]
-        write_json(
-            self.out / "rollouts.json", {"columns": numbers} | origin(self.seed, self.device)
-        )
+                shown.setdefault(column.split, []).append(
+                    {"coefficients": found.true, "nrmse": found.errors, "picture": path.name,
+                     "frames": column.horizon}
+                )  # fmt: skip
+        write_json(self.out / "rollouts.json", {"columns": shown} | origin(self.seed, self.device))
         return pictures
+
+
+def _at(x: float, y: float) -> str:
+    """The name of a point of the map."""
+    return f"{x:g}, {y:g}"
 
 
 def write_page(folder: Path) -> None:
@@ -144,8 +161,7 @@ def write_page(folder: Path) -> None:
     lines = ["# Figures", ""]
     lines += ["NRMSE is that of [The method, measured](../method.md).", ""]
     contour, rollouts = folder / "contour.json", folder / "rollouts.json"
-    if contour.exists():
-        held = read_json(contour)
+    if contour.exists() and "nrmse" in (held := read_json(contour)):
         lines += [
             f"## {MAP.title}", "",
             f"{MAP.words} Mean over {held['n']} trajectories per point.", "",
@@ -155,15 +171,16 @@ def write_page(folder: Path) -> None:
         held = read_json(rollouts)
         lines += [
             "## Forecasts of unseen compositions", "",
-            "Truth, forecast by pursuit and its error with shared colours, spectral models.",
+            "Truth, forecasts and their errors with shared colours, spectral models.",
             made(held), "",
         ]  # fmt: skip
         for column, shown in held["columns"].items():
-            lines += [f"### {column}", "", f"![Forecast of {column}](rollout-{column}.png)", ""]
+            lines += [f"### {column}", ""]
             for one in shown:
                 true = ", ".join(f"{k} = {v:.3g}" for k, v in one["coefficients"].items())
                 errors = ", ".join(f"{k} {v:.2g}" for k, v in one["nrmse"].items())
-                lines += [f"{true}. NRMSE: {errors}.", ""]
+                lines += [f"![Forecast of {column}]({one['picture']})", ""]
+                lines += [f"{true}. NRMSE of {one['frames']} frames: {errors}.", ""]
     write_text(folder / "index.md", "\n".join(lines).rstrip() + "\n")
 
 

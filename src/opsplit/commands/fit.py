@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from opsplit.commands.common import model_files, once
+from opsplit.commands.common import Common, model_files, once
 from opsplit.commands.describe import ReadFlags
+from opsplit.commands.search_flags import bare_array, with_search_flags
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.search.registry import SEARCHES, search_names
 
@@ -55,7 +56,8 @@ class Fit(ReadFlags):
         str,
         tyro.conf.arg(
             help=f"How to search: {', '.join(search_names())}. Pursuit also fits strengths; beam "
-            "and uniform are the paper's."
+            "and uniform are the paper's. Every other setting of a search is a flag, too, such as "
+            "--survivors 12 or --finalists 8; the reference on searches lists them."
         ),
     ] = "pursuit"
     width: int | None = None
@@ -66,7 +68,7 @@ class Fit(ReadFlags):
     """Pursuit and beam: relative improvement that justifies one more operator."""
     refine: Literal["none", "strengths", "codes"] = "strengths"
     """Pursuit: what is refined by gradient-free steps on the fitting error."""
-    rerank: bool | None = None
+    rerank: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Pick among the finalists by their free-running error (default: pursuit only)."""
     max_seconds: float | None = None
     """Stop the search after so long and take the best so far; Ctrl-C does the same."""
@@ -78,8 +80,14 @@ class Fit(ReadFlags):
     """Splitting scheme."""
     refinement: int | None = None
     """Splitting substeps per frame (default: as many as the splitting error asks for)."""
-    memory_mb: float = 256
+    denoise: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
+    """Take white noise out of the observed frames first (default: for pursuit)."""
+    memory_mb: float = 2048
     """Limit of the search's working memory."""
+
+    @classmethod
+    def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
+        return with_search_flags(cls, arguments), arguments
 
     def check(self) -> None:
         super().check()
@@ -89,7 +97,7 @@ class Fit(ReadFlags):
         if not 0 <= self.threshold < 1:
             raise OpsplitError(f"--threshold must lie in 0..1, got {self.threshold}.")
         # An array alone never says it; no model need be loaded to know that.
-        if self.dt is None and all(file.suffix == ".npy" and file.exists() for file in self.files):
+        if self.dt is None and all(map(bare_array, self.files)):
             raise OpsplitError(f"{self.files[0]} does not say the time between frames; add --dt.")
 
     def fit(self) -> Fitted:
@@ -139,6 +147,7 @@ class Fit(ReadFlags):
             scheme=self.scheme,
             refinement=self.refinement or "auto",
             window=self.window,
+            denoise=self.denoise,
             device=self.device,
             memory_mb=self.memory_mb,
         )
@@ -266,10 +275,11 @@ class Predict(Fit):
                 f"--report is an HTML page, such as forecast.html, not {self.report}."
             )
 
+    def replaces(self) -> tuple[Path, ...]:
+        return (*super().replaces(), *(() if self.report is None else (self.report,)))
+
     def run(self) -> None:
-        # A page that was taken away is made again.
-        command = replace(self, force=True) if self.report and not self.report.exists() else self
-        command.answer(self.work, self.words)
+        self.answer(self.work, self.words)
 
     def work(self) -> dict[str, Any]:
         import torch

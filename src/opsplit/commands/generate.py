@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from opsplit._files import origin, read_json, write_json
+from opsplit._files import origin, read_json, remove_parts, write_json
+from opsplit._text import say, to_json
 from opsplit.commands.common import Common, once
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, first_physics
@@ -19,6 +19,7 @@ from opsplit.physics import PHYSICS, first_physics
 if TYPE_CHECKING:
     from opsplit.physics import Physics
 
+ARCHIVE = "trajectories.npz"
 NOT_STORED = {"device", "processes", "format", "verify"}
 """Flags that do not change what a data set holds."""
 
@@ -58,6 +59,10 @@ class Generate(Common):
     out: Path | None = Path("data")
     """Folder for what is made."""
 
+    def replaces(self) -> tuple[Path, ...]:
+        # Files of other equations may lie in the same folder.
+        return () if self.out is None else (self.out / ARCHIVE,)
+
     def settings(self) -> dict[str, Any]:
         return {k: v for k, v in super().settings().items() if k not in NOT_STORED}
 
@@ -86,7 +91,7 @@ class Generate(Common):
         def work() -> dict[str, Any]:
             assert self.out is not None
             made = physics.generate(self.split, self.n or 64, self.seed)
-            file = made.save(self.out / "trajectories.npz")
+            file = made.save(self.out / ARCHIVE)
             ranges = {k: [float(v.min()), float(v.max())] for k, v in made.coefficients.items()}
             return {
                 "file": str(file),
@@ -120,6 +125,7 @@ class Generate(Common):
         record = folder / f"{self.split}.json"
         facts = {"settings": self.settings(), **origin(self.seed)}
         self._claim(record, facts)
+        remove_parts(folder)
         check_space(works, folder)
         sums, made = make_all(works, self.processes or os.cpu_count() or 1, quiet=self.json)
         if self.split == "train":
@@ -138,9 +144,9 @@ class Generate(Common):
         if made:
             write_json(record, {**facts, "result": result})
         if self.json:
-            print(json.dumps(result))
+            say(to_json(result))
             return
-        print(
+        say(
             f"{folder}: {result['trajectories']} trajectories (time, channel, *space) "
             f"{result['shape']}, dt={physics.dt:.6g}, in {len(works)} files, "
             f"{result['gigabytes']:.3g} GB; {made} made now in {result['minutes']:.1f} min"
@@ -160,11 +166,11 @@ class Generate(Common):
             for i, file in enumerate(files):
                 results.append(check_file(file, self.n or 1))
                 if not self.json:
-                    print(_verdict(results[-1]), flush=True)
+                    say(_verdict(results[-1]))
                 bar.update((i + 1) / len(files), f"{i + 1} of {len(files)} files")
         wrong = [result["file"] for result in results if not result["agrees"]]
         if self.json:
-            print(json.dumps({"files": results, "disagree": len(wrong)}))
+            say(to_json({"files": results, "disagree": len(wrong)}))
         if wrong:
             raise OpsplitError(
                 f"{len(wrong)} of {len(files)} files do not hold what they say, the first "

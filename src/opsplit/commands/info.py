@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from opsplit._text import say, to_json
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
@@ -28,9 +28,9 @@ class Info(Common):
         self.check()
         result = self.describe() if self.target is None else self.describe_target(self.target)
         if self.json:
-            print(json.dumps(result))
+            say(to_json(result))
         else:
-            print("\n".join(_lines(result)))
+            say("\n".join(_lines(result)))
 
     def describe(self) -> dict[str, Any]:
         import torch
@@ -92,7 +92,9 @@ def _model(model: Any) -> dict[str, Any]:
     # The card has the curves; here the commands of earlier trainings will do.
     training = {k: v for k, v in model.metrics.items() if k not in ("curve", "before")}
     if model.metrics.get("before"):
-        training["trained before by"] = [run["command"] for run in model.metrics["before"]]
+        training["trained before by"] = [
+            run.get("command", "unknown") for run in model.metrics["before"]
+        ]
     return {
         "physics": config.physics, "family": config.family, "recipe": config.recipe,
         "preset": config.preset, "channels": list(config.channels), "dt": config.dt,

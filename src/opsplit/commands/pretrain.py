@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from opsplit.commands.common import Common, effective_settings, leave_record
+from opsplit._files import writing
+from opsplit._text import say, to_json
+from opsplit.commands.common import Common, effective_settings
+from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Pretrain(Common):
     steps: int | None = None
     """Short for --training.budget.steps."""
     minutes: float | None = None
-    """Short for --training.budget.minutes."""
+    """Short for --training.budget.minutes. Two such runs differ, as the clock decides how long the
+    schedule is; --steps alone repeats exactly."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     processes: int = 1
@@ -64,6 +67,7 @@ class Pretrain(Common):
     """Threads per process (default: all cores, shared out)."""
     out: Path | None = Path("runs/model")
     """The run, and in the end the model directory."""
+    accumulates: ClassVar[bool] = True
     base: ClassVar[str] = "cpu"
     """The preset that the settings start from: that of the flag, of the file, or this one."""
 
@@ -75,19 +79,22 @@ class Pretrain(Common):
     def run(self) -> None:
         self.check()
         assert self.out is not None
-        model = self._recipe() if self.recipe is not None else self._train()
-        result = model.metrics
-        inputs = [p for p in (self.data, self.config) if p is not None]
-        leave_record(self, effective_settings(self, tuple(inputs)), result)
+        inputs = tuple(p for p in (self.data, self.config) if p is not None)
+        kept = Record.of(self, effective_settings(self, inputs))
+        with writing(inputs) as made:
+            kept.begin(made)
+            model = self._recipe() if self.recipe is not None else self._train()
+            result = model.metrics
+            kept.finish(made, result)
         if self.json:
-            print(json.dumps(result))
+            say(to_json(result))
             return
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
         if "structure" in result:
             from opsplit.pretrain.auto import structure_words
 
-            print(structure_words(result["structure"]))
-        print(
+            say(structure_words(result["structure"]))
+        say(
             f"{self.out}: {result['steps']} steps in {result['minutes']:.1f} minutes\n"
             f"one-step error of unseen batches: {errors}\n"
             f"half-step consistency: {result['semigroup']:.5f}\n"
@@ -155,6 +162,7 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
     """`Pretrain` with the flags of the operator, and the defaults of preset and file, that the
     arguments ask for."""
     from opsplit.commands.flags import with_flags
+    from opsplit.physics import PHYSICS
     from opsplit.pretrain.config import PRESETS
     from opsplit.pretrain.files import read_settings
 
@@ -164,6 +172,7 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
         preset if preset in PRESETS else None,  # the parser refuses another one
         _given(arguments, "--operator"),
         stored=_given(arguments, "--data") is not None,
+        name=next((word for word in arguments if word in PHYSICS), ""),
     )
     parts = [with_flags(operator), with_flags(encoder), with_flags(training)]
     nested: list[tuple[str, Any, Any]] = [

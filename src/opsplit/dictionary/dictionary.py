@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from opsplit._files import inside, read_json, write_json
-from opsplit._tensors import read_tensors, save_tensors
+from opsplit._memory import check_room
+from opsplit._tensors import read_tensors, save_tensors, usual_defaults
 from opsplit.dictionary.lift import lifted, on_channels
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
@@ -180,6 +182,7 @@ class OperatorDictionary:
         """The same operators, which a search may make this strong at most."""
         return replace(self, max_strengths=np.full(len(self), most))
 
+    @usual_defaults()
     def add(
         self,
         operator: Callable[..., Tensor] | OperatorFamily,
@@ -202,8 +205,12 @@ class OperatorDictionary:
         return self.merge(new)
 
     @torch.no_grad()
+    @usual_defaults()
     def prepare(self, grid: Grid, like: Tensor) -> PreparedDictionary:
         """All operators, ready to act on fields of this grid, on the device and dtype of `like`."""
+        points = math.prod(grid.shape)
+        numbers = sum(len(p.codes) * (p.family.n_parameters + points) for p in self.parts)
+        check_room(f"{len(self)} operators on {points} points", 8.0 * numbers)
         prepared = []
         for part in self.parts:
             parameters = part.parameters().to(like)
@@ -239,10 +246,13 @@ class OperatorDictionary:
             tuple(map(float, self.max_strengths)),
         )
         text = {"format": FORMAT, **facts.to_json()}
+        # First away and last to come: a folder with it never mixes two dictionaries.
+        (target / "dictionary.json").unlink(missing_ok=True)
         save_tensors(target / "dictionary.safetensors", tensors)
         write_json(target / "dictionary.json", text, indent=None)
 
     @classmethod
+    @usual_defaults()
     def load(cls, folder: str | Path, decoder: nn.Module | None = None) -> OperatorDictionary:
         """Read a dictionary; `decoder` serves parts that were saved without theirs."""
         source = Path(folder)
@@ -270,6 +280,7 @@ class OperatorDictionary:
             raise OpsplitError(words if str(source) in words else f"{file}: {words}") from None
 
     @classmethod
+    @usual_defaults()
     def analytic(
         cls,
         channels: int,

@@ -20,6 +20,9 @@ from opsplit.terms import Term
 
 FORMAT = 2
 MOST_OPERATORS = 100_000
+"""In a dictionary, all its parts together."""
+MOST_NUMBERS = 10_000_000
+"""Coefficients of all operators together."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,17 @@ class StoredFacts(Settings):
     """What `dictionary.json` holds."""
 
     parts: Annotated[tuple[StoredPart, ...], AtMost(1000)]
-    coefficients: Mapping[str, Annotated[tuple[float, ...], NUMBER]]
-    provenance: Annotated[tuple[str, ...], AtMost(1_000_000), Printable()]
-    terms: Mapping[str, Term]
-    max_strengths: Annotated[tuple[float, ...], Between(1e-30, 1e30)]
+    coefficients: Annotated[
+        Mapping[str, Annotated[tuple[float, ...], NUMBER, AtMost(MOST_OPERATORS)]], AtMost(1000)
+    ]
+    provenance: Annotated[tuple[str, ...], AtMost(MOST_OPERATORS), Printable()]
+    terms: Annotated[Mapping[str, Term], AtMost(1000)]
+    max_strengths: Annotated[tuple[float, ...], Between(1e-30, 1e30), AtMost(MOST_OPERATORS)]
+
+    def check(self) -> None:
+        numbers = len(self.coefficients) * len(self.provenance)
+        if numbers > MOST_NUMBERS:
+            raise OpsplitError(f"it has {numbers} coefficients, more than {MOST_NUMBERS}.")
 
 
 def read_part(
@@ -114,8 +124,19 @@ def same_parts(described: Sequence[StoredPart]) -> Callable[[Shapes], None]:
 
     def check(found: Shapes) -> None:
         expected: dict[str, tuple[int, ...]] = {}
+        operators, size = 0, 0
         for i, part in enumerate(described):
+            # Checked part by part: the parts before may already be all that there is room for.
             expected |= part.shapes(i, found)
+            n = expected[f"part{i}.codes"][0]
+            operators, size = operators + n, size + 4 * n * part.family.n_parameters
+            if part.decoder is not None:
+                size += 4 * part.decoder.numbers(part.family)
+            if operators > MOST_OPERATORS or size > LARGEST:
+                raise OpsplitError(
+                    f"its parts together hold more than {MOST_OPERATORS} operators, or take more "
+                    f"than {LARGEST / 1e9:g} GB."
+                )
         same_shapes(expected)(found)
 
     return check

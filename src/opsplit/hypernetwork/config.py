@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from opsplit.settings import AtMost, Between, Names, Printable, Settings, Size
 Recipe = Literal["in-context", "codebook", "plain"]
 Preset = Literal["paper", "cpu", "tiny"]
 
+TRAINED_POINTS = 2**24
+"""Points of a training grid: 256 per axis in three dimensions."""
 STEPS_PER_FRAME = 10_000
 """Integration steps from one training frame to the next that no operator needs."""
 
@@ -103,6 +106,11 @@ class ModelConfig(Settings):
             raise OpsplitError(
                 f"ModelConfig: {mine[0]} channel(s) on {mine[1]} axes need operators of that "
                 f"size, got {self.operator.channels} and {self.operator.ndim}."
+            )
+        if math.prod(self.grid.shape) > TRAINED_POINTS:
+            raise OpsplitError(
+                f"ModelConfig: a training grid of {self.grid.shape} has more than "
+                f"{TRAINED_POINTS} points."
             )
         steps = self.operator.steps(self.dt)
         if steps > STEPS_PER_FRAME:

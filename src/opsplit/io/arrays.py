@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import guess_axes, in_words
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.parts import Index, Part, array_part
+from opsplit.io.stored import StoredArray
 from opsplit.trajectories import Trajectories
 
 Read = Callable[[Index], np.ndarray]
@@ -54,10 +57,45 @@ def of_trajectories(given: Trajectories) -> Raw:
 
 
 def of_npy(path: Path, flags: Flags) -> Raw:
-    """A `.npy` file, mapped into memory."""
+    """A `.npy` file, read slice by slice."""
     with reading(path, "by numpy"):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return of_plain(str(path), "npy", array.shape, array.dtype, array.__getitem__, {}, flags)
+        size = regular(path).st_size
+        with open(path, "rb") as stream:
+            head = read_header(stream, f"{path} cannot be read by numpy: it")
+        if size < head.length + math.prod(head.shape) * head.dtype.itemsize:
+            raise OpsplitError(
+                f"{path} cannot be read by numpy: it is shorter than its header says."
+            )
+    array = StoredArray(path, head.length, head.shape, head.dtype, head.fortran)
+
+    def read(index: Index) -> np.ndarray:
+        with reading(path, "by numpy"):
+            return array[index]
+
+    return of_plain(str(path), "npy", head.shape, head.dtype, read, {}, flags)
+
+
+class Header(NamedTuple):
+    """What the header of a stored array says, and how long it is."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype
+    length: int
+
+
+def read_header(stream: IO[bytes], what: str) -> Header:
+    """The header at the beginning of a stream in numpy's format."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise OpsplitError(f"{what} holds Python objects, which may run code.")
+    if min(shape, default=0) < 0:
+        raise OpsplitError(f"{what} has a shape with negative lengths.")
+    return Header(tuple(shape), fortran, dtype, stream.tell())
 
 
 def of_plain(
@@ -103,6 +141,7 @@ def of_plain(
     step = _first(others, STEPS)
     if times is None and step is not None:
         times = np.arange(size["t"]) * float(step[0])
+    check_small(f"{source}: coefficients of all trajectories", n * len(rest))
     coefficients = {k: np.broadcast_to(v, n).copy() for k, v in rest.items() if len(v) in (1, n)}
     said = [f"Its {', '.join(coefficients)} are taken as coefficients."] if coefficients else []
     unused = [k for k in rest if k not in coefficients]

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._text import plain
 from opsplit.boundary import normal
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
 from opsplit.io.recording import Recording
-from opsplit.trajectories import IMAGINARY, imaginary_share, rounded
+from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded
 
 SAME = 1e-6
 """Two ends closer than this share of the field's size are one point."""
@@ -129,12 +130,22 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         grid = Grid(tuple(space.values()), extent, boundary)
     except OpsplitError as reason:
         raise OpsplitError(f"{where}: {reason}") from None
+    coefficients = _printable(where, "coefficients", raw.coefficients)
     return Recording(
         where, raw.format, (raw.size("n"), len(times), len(channels), *grid.shape), times, grid,
-        channels, dict(raw.coefficients), tuple(said), guessed, fetch_on(space), origin,
-        raw.layout, dict(raw.terms),
+        tuple(_printable(where, "channels", dict.fromkeys(channels))), coefficients,
+        tuple(map(plain, said)), guessed, fetch_on(space), origin, raw.layout,
+        _printable(where, "terms", raw.terms),
         box=flags.extent is not None and raw.extent is None and not raw.coordinates,
     )  # fmt: skip
+
+
+def _printable(where: str, what: str, held: Mapping[str, Any]) -> dict[str, Any]:
+    """The same under names that a terminal and a table may show."""
+    found = {plain(name, 200): value for name, value in held.items()}
+    if len(found) < len(held):
+        raise OpsplitError(f"{where}: its {what} have names that cannot be told apart in print.")
+    return found
 
 
 def _refuse(where: str, what: str, held: Any, given: Any) -> None:
@@ -167,7 +178,7 @@ def without_imaginary(values: np.ndarray, where: str, limit: float) -> np.ndarra
 
 def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> np.ndarray:
     where, count, dt = raw.source, raw.size("t"), flags.dt
-    if dt is not None and not (np.isfinite(dt) and dt > 0):
+    if dt is not None and not is_positive(dt):
         raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
     if flags.times is not None and (dt is not None or raw.times is not None):
         _refuse(where, "times", "known already, or given as dt", "times")

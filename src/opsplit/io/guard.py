@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import os
-import signal
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from opsplit.errors import OpsplitError
+from opsplit.io.examine import SMALL, check_storage
+from opsplit.io.helper import examined
 
-SMALL = 10_000_000
-"""Most numbers of times, coordinates or coefficients."""
-CHUNK_MB = 512
-"""Largest piece that must be held in memory to read one number of it."""
 HDF5 = b"\x89HDF\r\n\x1a\n"
 """What an HDF5 file begins with."""
 PAIR = ("real", "imag")
@@ -56,31 +49,23 @@ def opened(path: Path, words: str = "as HDF5") -> Iterator[Any]:
     """An open HDF5 file."""
     import h5py
 
-    with reading(path, words), h5py.File(path, "r") as file:
-        yield file
+    with reading(path, words):
+        examined(path, "hdf5", words)
+        with h5py.File(path, "r") as file:
+            yield file
 
 
 def dataset(path: Path, file: Any, name: str) -> Any:
     """A dataset of real numbers that lies in this very file."""
     import h5py
 
-    place = file
-    for word in name.split("/"):
-        link = place.get(word, getlink=True)
-        if link is None:
-            raise KeyError(f"it has no {name}")
-        if isinstance(link, h5py.ExternalLink):
-            raise OpsplitError(f"{path}: {name} points into another file, which is not followed.")
-        place = place[word]
+    if name not in file:
+        raise KeyError(f"it has no {name}")
+    place = file[name]
     if not isinstance(place, h5py.Dataset):
         raise OpsplitError(f"{path}: {name} is not an array.")
-    if place.is_virtual or place.external:
-        raise OpsplitError(f"{path}: {name} keeps its numbers in another file; copy them into it.")
+    check_storage(str(path), name, place.id)
     check_kind(f"{path}: {name}", place.dtype)
-    if place.chunks and math.prod(place.chunks) * place.dtype.itemsize > CHUNK_MB * 2**20:
-        raise OpsplitError(
-            f"{path}: {name} has chunks of {place.chunks} numbers; write it with smaller ones."
-        )
     return place
 
 
@@ -104,50 +89,3 @@ def small(path: Path, file: Any, name: str) -> np.ndarray:
     held = dataset(path, file, name)
     check_small(f"{path}: {name}", held.size)
     return np.asarray(held[()], dtype=np.float64)
-
-
-PATIENCE = 8.0
-"""Seconds that opening a file may take."""
-
-
-def try_first(path: str, attempt: Callable[[], object]) -> None:
-    """Let a child process open a file before we do.
-
-    HDF5 can turn in circles on a damaged file and scipy's parser of MATLAB files can crash; in a
-    child that costs us nothing. What the child raises does not matter: we shall raise it, too.
-    """
-    if not hasattr(os, "fork"):
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        try:
-            # What it would say we say ourselves.
-            silence = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silence, 1)
-            os.dup2(silence, 2)
-            attempt()
-        finally:
-            os._exit(0)
-    until, pause = time.monotonic() + PATIENCE, 0.001
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() > until:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            raise OpsplitError(
-                f"{path} cannot be opened in {PATIENCE:g} s: the file is damaged, or its disk slow."
-            )
-        time.sleep(pause)
-        pause = min(0.05, 2 * pause)
-    if os.WIFSIGNALED(status):
-        raise OpsplitError(f"{path} crashes the library that reads such files: it is damaged.")
-
-
-def plain(words: str, most: int = 600) -> str:
-    """A message in printable characters and of reasonable length, whatever names a file holds."""
-    seen = "".join(c if c.isprintable() else "?" for c in words)
-    return seen if len(seen) <= most else f"{seen[: most - 40]} ... {seen[-35:]}"

@@ -29,8 +29,7 @@ def _plain(path: Path, flags: Flags) -> Raw:
     import h5py
 
     with opened(path) as file:
-        here = [k for k in file if isinstance(file.get(k, getlink=True), h5py.HardLink)]
-        arrays = {k: file[k] for k in here if isinstance(file[k], h5py.Dataset)}
+        arrays = {k: file[k] for k in file if file.get(k, getclass=True) is h5py.Dataset}
         shapes = {k: tuple(v.shape) for k, v in arrays.items() if v.dtype.kind in "fiucV"}
         name, others = choose_field(path, shapes)
         small = {k: np.atleast_1d(dataset(path, file, k)[()]).ravel() for k in others}

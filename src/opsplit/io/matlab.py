@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,9 @@ import numpy as np
 from opsplit.errors import OpsplitError
 from opsplit.io.arrays import BESIDE, FIELDS, Read, of_plain
 from opsplit.io.assemble import Flags, Raw
-from opsplit.io.guard import CHUNK_MB, HDF5, check_small, dataset, opened, reading
+from opsplit.io.examine import CHUNK_MB
+from opsplit.io.guard import HDF5, check_small, dataset, opened, reading
+from opsplit.io.helper import examined
 from opsplit.io.parts import Index
 
 NUMERIC = ("double", "single", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
@@ -27,15 +29,15 @@ def of_mat(path: Path, flags: Flags) -> Raw:
     hdf5 = _is_hdf5(path)
     if hdf5:
         with opened(path, "as a MATLAB file") as file:
-            here = [k for k in file if isinstance(file.get(k, getlink=True), h5py.HardLink)]
-            kinds = {k: file[k] for k in here if isinstance(file[k], h5py.Dataset)}
+            kinds = {k: file[k] for k in file if file.get(k, getclass=True) is h5py.Dataset}
             shapes = {k: tuple(v.shape[::-1]) for k, v in kinds.items() if v.dtype.kind in "fiuV"}
     else:
         shapes = _shapes(path)
     name, others = choose_field(path, shapes)
-    held = {k: _slicer(path, k, hdf5)((slice(None),) * len(shapes[k])) for k in others}
+    check_small(f"{path}: what is beside {name}", sum(math.prod(shapes[k]) for k in others))
+    held = _vectors(path, others) if hdf5 else _loaded(path, others)
     small = {k: v.ravel() for k, v in held.items() if v.dtype.kind in "fiu" and v.size}
-    read = _slicer(path, name, hdf5)
+    read = _slicer(path, name, shapes[name], hdf5)
     if hdf5:
         with opened(path, "as a MATLAB file") as file:
             dtype = dataset(path, file, name).dtype
@@ -58,6 +60,7 @@ def _is_hdf5(path: Path) -> bool:
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     whosmat = _scipy(path).whosmat
     with reading(path, "as a MATLAB file"):
+        examined(path, "mat", "as a MATLAB file")
         return {name: tuple(shape) for name, shape, kind in whosmat(str(path)) if kind in NUMERIC}
 
 
@@ -86,22 +89,34 @@ def choose_field(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str
     return name, small
 
 
-def _slicer(path: Path, name: str, hdf5: bool) -> Read:
+def _loaded(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Whole variables, read in one pass."""
+    with reading(path, "as a MATLAB file"):
+        examined(path, "mat", "as a MATLAB file")
+        found = _scipy(path).loadmat(str(path), variable_names=list(names))
+        for name in names:
+            if not isinstance(found[name], np.ndarray):
+                raise OpsplitError(f"{path}: {name} is sparse; save it as a full array.")
+        return {name: found[name] for name in names}
+
+
+def _vectors(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    with opened(path, "as a MATLAB file") as file:
+        return {name: np.asarray(dataset(path, file, name)[()]).T for name in names}
+
+
+def _slicer(path: Path, name: str, shape: tuple[int, ...], hdf5: bool) -> Read:
     """Slices of an array in MATLAB's order of axes, which HDF5 has the other way round."""
 
     @cache
     def whole() -> np.ndarray:
-        size = math.prod(_shapes(path)[name]) * 8 / 2**20
+        size = math.prod(shape) * 8 / 2**20
         if size > CHUNK_MB:
             raise OpsplitError(
                 f"{path}: {name} has {size:.0f} MB, which scipy cannot read in parts; save the "
                 "file with -v7.3."
             )
-        with reading(path, "as a MATLAB file"):
-            found = _scipy(path).loadmat(str(path), variable_names=[name])[name]
-            if not isinstance(found, np.ndarray):
-                raise OpsplitError(f"{path}: {name} is sparse; save it as a full array.")
-            return found
+        return _loaded(path, [name])[name]
 
     def read(index: Index) -> np.ndarray:
         if not hdf5:

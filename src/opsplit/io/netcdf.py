@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._files import regular
 from opsplit.boundary import is_boundary
 from opsplit.errors import OpsplitError
 from opsplit.io.arrays import BESIDE, SPACINGS, STEPS
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
+from opsplit.io.examine import CHUNK_MB
 from opsplit.io.guard import check_kind, check_small, reading
+from opsplit.io.helper import examined
 from opsplit.io.parts import Index, Part
 from opsplit.terms import terms_from
 
@@ -32,10 +35,16 @@ def opened_netcdf(path: Path) -> Iterator[Any]:
             f"{path}: NetCDF is read by xarray, which is missing; pip install 'opsplit[netcdf]'."
         ) from None
     with reading(path, "as NetCDF"):
-        # The classic format is not HDF5; scipy reads it.
+        size = regular(path).st_size
         with open(path, "rb") as stream:
-            engine: Any = "scipy" if stream.read(3) == b"CDF" else "h5netcdf"
-        with xarray.open_dataset(path, engine=engine, decode_times=False) as held:
+            classic = stream.read(3) == b"CDF"
+        # The classic format is not HDF5; scipy reads it. It would end in a bus error if a file
+        # that is mapped into memory becomes shorter.
+        more: dict[str, Any] = {"engine": "h5netcdf"}
+        if classic:
+            more = {"engine": "scipy", "backend_kwargs": {"mmap": size > CHUNK_MB * 2**20}}
+        examined(path, "netcdf3" if classic else "hdf5", "as NetCDF")
+        with xarray.open_dataset(path, decode_times=False, **more) as held:
             yield held
 
 
@@ -213,6 +222,7 @@ def _coefficients(
     held: Any, fields: Sequence[str], dim: str | None, n: int
 ) -> dict[str, np.ndarray]:
     found = {}
+    check_small("its coefficients of all trajectories", n * (len(held.variables) + len(held.attrs)))
     for name, values in {**held.data_vars, **held.coords}.items():
         if name in (*fields, *held.dims) or values.dtype.kind not in "fiu":
             continue

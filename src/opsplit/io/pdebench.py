@@ -10,7 +10,7 @@ import numpy as np
 
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Raw
-from opsplit.io.guard import dataset, opened, small
+from opsplit.io.guard import check_small, dataset, opened, small
 from opsplit.io.parts import Part, hdf5_part
 
 GAS = ("density", "pressure", "Vx", "Vy", "Vz")
@@ -138,4 +138,5 @@ def _raw(
 def _coefficients(attributes: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     found = {str(k): np.asarray(v) for k, v in attributes.items()}
     numbers = {k: v for k, v in found.items() if v.size == 1 and v.dtype.kind in "fiu"}
+    check_small("its attributes for all trajectories", n * len(numbers))
     return {k: np.full(n, float(v.ravel()[0])) for k, v in numbers.items()}

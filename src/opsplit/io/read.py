@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from opsplit._files import regular
+from opsplit._tensors import usual_defaults
+from opsplit._text import plain
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
-from opsplit.io.guard import HDF5, plain, reading, try_first
+from opsplit.io.guard import HDF5, reading
 from opsplit.io.recording import Recording
 from opsplit.registry import Registry
 from opsplit.trajectories import Trajectories
@@ -61,6 +63,7 @@ WORDS = {"npy": "by numpy", "npz": "by numpy", "hdf5": "as HDF5", "netcdf": "as 
          "mat": "as a MATLAB file"}  # fmt: skip
 
 
+@usual_defaults()
 def read(
     source: Any,
     *,
@@ -93,23 +96,8 @@ def read(
         raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
     flags = Flags(axes, channels, dt, extent, boundary, ndim, times)
 
-    def opened_now() -> Recording:
-        return assemble(_raw(source, flags), flags)
-
-    def look() -> None:
-        found = opened_now()
-        for frame in {0, found.shape[1] - 1}:
-            found.fetch(0, slice(frame, frame + 1))
-
     try:
-        # Text is parsed by Python and needs no child.
-        if (
-            isinstance(source, str | Path)
-            and Path(source).is_file()
-            and SUFFIXES.get(Path(source).suffix.lower()) != "csv"
-        ):
-            try_first(str(source), look)
-        return opened_now()
+        return assemble(_raw(source, flags), flags)
     except OpsplitError as reason:
         raise OpsplitError(plain(str(reason))) from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 
@@ -92,6 +93,7 @@ class Recording:
         """Megabytes of one frame in double precision."""
         return math.prod(self.shape[2:]) * 8 / 2**20
 
+    @usual_defaults()
     def axes(self) -> tuple[np.ndarray, ...]:
         """Coordinates of the points along every axis, where the file has them."""
         begin = self.origin or (0.0,) * self.grid.ndim
@@ -140,6 +142,7 @@ class Recording:
             fetch=fetch,
         )
 
+    @usual_defaults()
     def load(
         self,
         trajectories: Sequence[int] | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from opsplit._files import atomic
+from opsplit._memory import check_room
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.io.guard import check_small, small
+from opsplit.io.guard import check_small, dataset, opened, small
 from opsplit.terms import terms_from, terms_to_text
 from opsplit.trajectories import Trajectories
 
@@ -49,32 +51,26 @@ def write_well(
 
     parts = [trajectories] if isinstance(trajectories, Trajectories) else trajectories
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".part")
     held: dict[str, list[np.ndarray]] = {}
     total, terms = 0, None
-    try:
-        with h5py.File(partial, "w") as file:
-            for part in parts:
-                if not total:
-                    _write_frame(file, part, name, facts or {})
-                for i, channel in enumerate(part.channels):
-                    field = file["t0_fields"][channel]
-                    field.resize(total + len(part), 0)
-                    field[total:] = part.data[:, :, i].numpy()
-                terms = part.terms
-                for key, values in part.coefficients.items():
-                    held.setdefault(key, []).append(values.double().numpy())
-                total += len(part)
+    with atomic(target) as partial, h5py.File(partial, "w") as file:
+        for part in parts:
             if not total:
-                raise OpsplitError(f"There are no trajectories to write to {target}.")
-            file.attrs["n_trajectories"] = total
-            if terms:
-                file.attrs["terms"] = terms_to_text(terms)
-            _write_scalars(file, {k: np.concatenate(v) for k, v in held.items()})
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+                _write_frame(file, part, name, facts or {})
+            for i, channel in enumerate(part.channels):
+                field = file["t0_fields"][channel]
+                field.resize(total + len(part), 0)
+                field[total:] = part.data[:, :, i].numpy()
+            terms = part.terms
+            for key, values in part.coefficients.items():
+                held.setdefault(key, []).append(values.double().numpy())
+            total += len(part)
+        if not total:
+            raise OpsplitError(f"There are no trajectories to write to {target}.")
+        file.attrs["n_trajectories"] = total
+        if terms:
+            file.attrs["terms"] = terms_to_text(terms)
+        _write_scalars(file, {k: np.concatenate(v) for k, v in held.items()})
     return target
 
 
@@ -125,7 +121,7 @@ def _write_scalars(file: Any, coefficients: Mapping[str, np.ndarray]) -> None:
     for key, values in coefficients.items():
         one = key in constant
         _flagged(group, key, np.float32(values[0] if one else values), sample=not one)
-        if one:
+        if one and key not in file.attrs:
             file.attrs[key] = float(values[0])
 
 
@@ -166,6 +162,7 @@ class WellHead:
         return float(self.times[1] - self.times[0])
 
 
+@usual_defaults()
 def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") -> Trajectories:
     """Trajectories from a file, several files, or a folder of files in the layout of The Well.
 
@@ -182,7 +179,9 @@ def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") ->
     first = heads[0]
     for head in heads[1:]:
         check_alike(first, head)
-    data = torch.empty(sum(head.n for head in heads), *first.shape[1:])
+    shape = (sum(head.n for head in heads), *first.shape[1:])
+    check_room(f"{first.path}, with {len(heads)} file(s)", 4.0 * math.prod(shape))
+    data = torch.empty(shape)
     begin = 0
     for head in heads:
         _read_fields(head, data[begin : begin + head.n].numpy())
@@ -250,21 +249,13 @@ def read_head(path: Path, irregular: bool = False) -> WellHead:
 @contextmanager
 def opened_well(path: Path) -> Iterator[Any]:
     """An open file; whatever is wrong with it ends in one sentence."""
-    import h5py
-
-    try:
-        with h5py.File(path) as file:
+    with opened(path, "as HDF5 of The Well") as file:
+        try:
             yield file
-    except OpsplitError:
-        raise
-    except FileNotFoundError:
-        raise OpsplitError(f"No such file: {path}") from None
-    except KeyError as reason:
-        raise OpsplitError(
-            f"{path} is not in the layout of The Well: {str(reason).strip(chr(34))}"
-        ) from None
-    except (OSError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as reason:
-        raise OpsplitError(f"{path} cannot be read as HDF5 of The Well: {reason}") from None
+        except KeyError as reason:
+            raise OpsplitError(
+                f"{path} is not in the layout of The Well: {str(reason).strip(chr(34))}"
+            ) from None
 
 
 def _read_times(path: Path, file: Any, irregular: bool) -> np.ndarray:
@@ -316,7 +307,9 @@ def _read_grid(path: Path, file: Any, axes: Sequence[str]) -> Grid:
 
 def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:
     found = {}
-    for name in file["scalars"].attrs["field_names"]:
+    names = file["scalars"].attrs["field_names"]
+    check_small(f"{path}: its scalars of all trajectories", n * len(names))
+    for name in names:
         scalar = file["scalars"][name]
         if scalar.attrs["time_varying"]:
             continue
@@ -326,7 +319,8 @@ def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:
                 f"{path}: scalar {name} has shape {values.shape} for {n} trajectories."
             )
         exact = file.attrs.get(name)
-        if values.ndim == 0 and exact is not None and np.float32(exact) == np.float32(values):
+        known = isinstance(exact, float) and np.float32(exact) == np.float32(values)
+        if values.ndim == 0 and known:
             values = np.asarray(exact, dtype=np.float64)
         found[str(name)] = np.array(np.broadcast_to(values, (n,)))
     return found
@@ -362,7 +356,7 @@ def _read_fields(head: WellHead, out: np.ndarray) -> None:
     with opened_well(head.path) as file:
         channel = 0
         for group, name in head.fields:
-            field, order = file[group][name], int(group[1])
+            field, order = dataset(head.path, file, f"{group}/{name}"), int(group[1])
             used = check_field(head, field, name, order)
             sizes = (head.n, len(head.times), *head.grid.shape)
             parts = head.grid.ndim**order

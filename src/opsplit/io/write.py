@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,13 @@ import numpy as np
 
 from opsplit._files import atomic
 from opsplit.errors import OpsplitError
+from opsplit.io.arrays import BESIDE, FIELDS
+from opsplit.io.netcdf import NOT_COEFFICIENTS
+from opsplit.io.npz import OURS
 from opsplit.io.recording import Recording
 
+RESERVED = BESIDE | OURS | NOT_COEFFICIENTS | {*FIELDS, "terms"}
+"""Names by which readers find fields, times, coordinates and facts."""
 Write = Callable[[Path, Recording, np.ndarray, np.ndarray, Mapping[str, float]], None]
 
 
@@ -41,8 +46,18 @@ def write_forecast(
         suffix = ".h5"
     target = folder / (name + suffix)
     with atomic(target) as partial:
-        write(partial, recording, frames, times, coefficients or {})
+        write(partial, recording, frames, times, _free(coefficients or {}, recording.channels))
     return target
+
+
+def _free(coefficients: Mapping[str, float], channels: Sequence[str]) -> dict[str, float]:
+    """Coefficients under names that mean nothing else in any format."""
+    found: dict[str, float] = {}
+    for name, value in coefficients.items():
+        while name in RESERVED or name in channels or name in found:
+            name += "_"
+        found[name] = value
+    return found
 
 
 def _well(

@@ -19,6 +19,8 @@ from opsplit.settings import Between, Settings
 
 Channels = Annotated[int, Between(1, 64)]
 Axes = Annotated[int, Between(1, 3)]
+MOST_STEPS = 100_000
+"""Steps of the integrator in one flow of one operator."""
 Step = Annotated[float, Between(1e-30, 1e30)]
 
 SLACK = 1.001
@@ -230,7 +232,15 @@ def longest(duration: float | Tensor) -> float:
 
 def steps_of(duration: float, max_step: float | None) -> int:
     """Equal steps no longer than `max_step` (None: one step) that a duration needs."""
-    return 1 if max_step is None else max(1, math.ceil(duration / max_step - 1e-6))
+    if max_step is None:
+        return 1
+    wanted = duration / max_step
+    if not wanted <= MOST_STEPS:
+        raise OpsplitError(
+            f"An operator whose longest step is {max_step:.3g} needs {wanted:.3g} steps for a "
+            f"duration of {duration:.3g}; at most {MOST_STEPS} are made."
+        )
+    return max(1, math.ceil(wanted - 1e-6))
 
 
 def unpack(parameters: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.terms import Term
@@ -40,6 +41,8 @@ class Physics(ABC):
     """Whether `f(a u) = a f(u)`, so that observed windows may be scaled to unit size."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "cpu": {}}
     """Constructor arguments of the paper's sizes and of those that two cores can afford."""
+    trained: ClassVar[Mapping[str, int]] = {"code": 2, "steps": 300_000}
+    """What the paper sets for a training: numbers in a code, and steps."""
     tolerance: ClassVar[float] = 1e-3
     """Share of the change in one frame by which two simulations with other steps may differ."""
 
@@ -81,6 +84,7 @@ class Physics(ABC):
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         """`F_k(u)` of every known term on states `(n, channel, *space)`, for least squares."""
 
+    @usual_defaults()
     def retrace(
         self, frames: Tensor, coefficients: Coefficients, dt: float
     ) -> tuple[Tensor, Tensor]:
@@ -103,6 +107,7 @@ class Physics(ABC):
         change = change.clamp_min(1e-30)
         return error / change, self.tolerance + 5 * EPSILON * size / change
 
+    @usual_defaults()
     def least_squares(self, window: Tensor, dt: float) -> dict[str, float]:
         """Coefficients that best explain frames `(time, channel, *space)`, the terms given.
 
@@ -115,6 +120,7 @@ class Physics(ABC):
         solution = torch.linalg.lstsq(matrix, rate, driver="gelsd").solution[:, 0]
         return dict(zip(terms, solution.tolist(), strict=True))
 
+    @usual_defaults()
     def dictionary_trajectories(
         self, split: str, n: int, seed: int, fields: int = 8
     ) -> Trajectories:
@@ -125,6 +131,7 @@ class Physics(ABC):
         initial = self.initial_fields(n * fields, generator, "dictionary")
         return self._trajectories(initial, coefficients, self.frames)
 
+    @usual_defaults()
     def generate(
         self,
         split: str,
@@ -147,6 +154,7 @@ class Physics(ABC):
         initial = self.initial_fields(n, generator, split)
         return self._trajectories(initial, coefficients, frames or self.frames)
 
+    @usual_defaults()
     def generate_environment(self, number: int, n: int, seed: int) -> Trajectories:
         """Simulate `n` training trajectories of one dynamics of the list."""
         generator = torch.Generator().manual_seed(seed)

@@ -71,6 +71,8 @@ class Combined(Physics):
         "cpu": {"per_environment": 8, "histories": 0.5},
     }
 
+    trained: ClassVar[dict[str, int]] = {"code": 3, "steps": 300_000}
+
     grid: Grid = field(default_factory=lambda: Grid((256,), (16.0,)))
     frames: int = 250
     dt: float = 4 / 249

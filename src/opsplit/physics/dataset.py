@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import shutil
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -16,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._files import remove_parts
+from opsplit._processes import begin_worker
 from opsplit._tensors import threads
+from opsplit._text import say
 from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
 from opsplit.io.well_statistics import FieldSums, field_sums
@@ -146,13 +148,13 @@ def make_all(works: list[Work], processes: int, quiet: bool = False) -> tuple[Fi
                 finished, done, made = finished + 1, done + work.n, made + fresh
                 bar.update(done / total, f"{finished} of {len(works)} files")
     except KeyboardInterrupt:
-        for work in works:
-            work.path.with_name(work.path.name + ".part").unlink(missing_ok=True)
+        for folder in {work.path.parent for work in works}:
+            remove_parts(folder)
         complete = sum(work.path.exists() for work in works)
-        print(
+        say(
             f"opsplit: {complete} of {len(works)} files are complete and kept; "
             f"the same command makes the others.",
-            file=sys.stderr,
+            sys.stderr,
         )
         raise
     return sums, made
@@ -166,7 +168,7 @@ def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[Fi
     # A fork would copy the locks of torch's threads.
     context = multiprocessing.get_context("spawn")
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(processes, context, _begin)
+    pool = ProcessPoolExecutor(processes, context, begin_worker)
     futures: dict[Future[Any], Work] = {pool.submit(make, work): work for work in works}
     try:
         for future in as_completed(futures):
@@ -182,8 +184,3 @@ def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[Fi
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    # An interrupt is for the parent, which ends its children.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

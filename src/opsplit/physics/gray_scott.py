@@ -58,6 +58,8 @@ class GrayScott(Physics):
         "cpu": {"per_environment": 8, "grid": Grid((64, 64), (1.0, 1.0))},
     }
 
+    trained: ClassVar[dict[str, int]] = {"code": 2, "steps": 100_000}
+
     grid: Grid = field(default_factory=lambda: Grid((128, 128), (2.0, 2.0)))
     frames: int = 50
     dt: float = 1.0

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._tensors import usual_defaults
 from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
@@ -58,6 +59,7 @@ class Finding:
         return asdict(self)
 
 
+@usual_defaults()
 def check(
     data: Any,
     model: str | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._tensors import usual_defaults
 from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -97,6 +98,7 @@ class Issue:
         return asdict(self)
 
 
+@usual_defaults()
 def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[Issue]:
     """All issues between a model and data; the model can be used if none of them blocks.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
@@ -100,6 +101,7 @@ class Description:
         return "\n".join(_lines(self.to_json(), self.models))
 
 
+@usual_defaults()
 def describe(
     data: Any,
     *,

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -38,12 +39,14 @@ from opsplit.predict.door import observe
 from opsplit.predict.explain import Explainer, Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
-from opsplit.predict.rollout import Forecast, rollouts
+from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.state import last_states
 from opsplit.predict.units import Freedom
 from opsplit.predict.window import channel_order, observed_frames
 from opsplit.search import Composition, SearchResult, Strategy, get_search
+from opsplit.search.budget import within
 from opsplit.search.strategy import Report
+from opsplit.settings import shown
 from opsplit.splitting import Scheme
 
 if TYPE_CHECKING:
@@ -54,8 +57,7 @@ class OperatorSplitter:
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
-            model that takes the data and keeps the one that explains most.
+        model: a bundled name, a directory, a loaded model, or `"auto"`: the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -86,26 +88,17 @@ class OperatorSplitter:
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
-        memory_mb: float = 256.0,
+        memory_mb: float = 2048.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     ranking_: tuple[Ranked, ...]
-    seconds_: float
-
     PARAMETERS = (
-        "model",
-        "search",
-        "family",
-        "scheme",
-        "refinement",
-        "window",
-        "denoise",
-        "device",
+        "model", "search", "family", "scheme", "refinement", "window", "denoise", "device",
         "memory_mb",
-    )
+    )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -130,6 +123,7 @@ class OperatorSplitter:
             return repr(self) + "\nnot fitted: call fit(u, dt=...)"
         return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
 
+    @usual_defaults()
     def fit(
         self,
         u: Any,
@@ -163,12 +157,9 @@ class OperatorSplitter:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
         if self.model == AUTO:
-            given: dict[str, Any] = {
-                "times": times, "trajectory": trajectory, "boundary": boundary
-            }  # fmt: skip
             return fit_best(
-                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
-                own=dictionary is not None,
+                self, report, u=u, dt=dt, extent=extent, dictionary=dictionary, times=times,
+                trajectory=trajectory, boundary=boundary,
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
@@ -179,11 +170,12 @@ class OperatorSplitter:
         model, recording, walls = adapted.model, adapted.recording, adapted.walls
         refuse(compatibility(model.config, adapted.periodic))
         used = model.dictionary if dictionary is None else dictionary
-        observed = observed_frames(recording, self.window)
-        seen = walls.unfold(observed) if walls.any else observed
-        explainer = Explainer(seen, model, used, self._plan(search), report, walls)
-        # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-        found = explainer.best()
+        with within(search.max_seconds):
+            observed = observed_frames(recording, self.window)
+            seen = walls.unfold(observed) if walls.any else observed
+            explainer = Explainer(seen, model, used, self._plan(search), report, walls)
+            # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
+            found = explainer.best()
         window, objective, result = found.window, found.objective, found.result
         issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
         issues += self._issues(adapted.periodic, model, found, explainer.freedom)
@@ -202,7 +194,7 @@ class OperatorSplitter:
         self._judge(found, issues, None if dictionary is not None else model.calibration)
         self._last = last_states(found, self.scheme)
         for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=2)
+            warnings.warn(note, OpsplitWarning, stacklevel=3)
         return self
 
     def _plan(self, search: Strategy) -> Plan:
@@ -282,6 +274,7 @@ class OperatorSplitter:
             )
         return found
 
+    @usual_defaults()
     def forecast(
         self,
         steps: int | None = None,
@@ -298,8 +291,10 @@ class OperatorSplitter:
         if (steps is None) == (times is None):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
-            if not isinstance(steps, int) or steps < 1:
-                raise OpsplitError(f"steps must be a whole number of at least 1, got {steps!r}.")
+            if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+                raise OpsplitError(
+                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
+                )
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
@@ -309,11 +304,13 @@ class OperatorSplitter:
         def run(compositions: list[Composition]) -> list[Forecast]:
             last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_
-            )
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
+                timed=True,
+            )  # fmt: skip
 
         # By itself, so that a band does not change the rounding of its forecast.
-        made = run([pick]) + (run(others) if others else [])
+        with within(get_search(self.search).max_seconds):
+            made = run([pick]) + (run(others) if others else [])
         first, spread = made[0], None
         if deviation:
             observed = len(found.window.frames[trajectory])
@@ -334,6 +331,7 @@ class OperatorSplitter:
             explained=self.verdict_.trusted,
         )
 
+    @usual_defaults()
     def predict(
         self,
         steps: int | None = None,
@@ -374,6 +372,7 @@ class OperatorSplitter:
             found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
         )
 
+    @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()

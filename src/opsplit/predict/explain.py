@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Literal
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
@@ -22,10 +23,13 @@ from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, Pursuit, SearchResult, Strategy
+from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
+TOGETHER_MB = 256.0
+"""Compositions are scored together up to so much memory; more makes nothing quicker."""
 ENOUGH = 0.02
 """Units in which a step leaves less than this share of the change need no rival."""
 STRAINED = 0.95
@@ -106,7 +110,6 @@ class Explainer:
         self.frames, self.moments = recent_frames(
             observed, plan.last, model.config.channels, plan.device
         )
-        self._began = time.perf_counter()
 
     @cached_property
     def freedom(self) -> Freedom:
@@ -129,13 +132,13 @@ class Explainer:
         )
         best = self.attempt(tried[0])
         for units in tried[1:]:
-            if best.verdict.unexplained < ENOUGH or self._late():
+            if best.verdict.unexplained < ENOUGH or time_is_up():
                 return best
             found = self.attempt(units)
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or self._late():
+            if not best.strained or time_is_up():
                 break
             found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:
@@ -163,6 +166,13 @@ class Explainer:
             given = found if plan.refinement == "auto" else given
             search = confirming(search)
         objective = self._objective(named, frames, window.grid, steps, given)
+        needed = plan.search.least_mb(objective)
+        if needed > plan.memory_mb:
+            raise OpsplitError(
+                f"{len(named)} operators on fields of {window.joined[0].numel()} numbers need "
+                f"{needed:.0f} MB, the limit is {plan.memory_mb:.0f} MB; add --memory-mb "
+                f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
+            )
         if plan.refinement == "auto" and plan.search.name == "pursuit":
             result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
         else:
@@ -184,7 +194,8 @@ class Explainer:
         refinement: int,
     ) -> Objective:
         plan = self.plan
-        return Objective(operators, frames, grid, steps, plan.scheme, refinement, plan.memory_mb)
+        memory = min(plan.memory_mb, TOGETHER_MB)
+        return Objective(operators, frames, grid, steps, plan.scheme, refinement, memory)
 
     def _run(self, objective: Objective) -> SearchResult:
         return self.plan.search.run(objective, self.report)
@@ -198,7 +209,3 @@ class Explainer:
             grid = resolved_grid(given, trained, frames)
         self.model.check(grid, self.observed.data.shape[2])
         return grid
-
-    def _late(self) -> bool:
-        most = self.plan.search.max_seconds
-        return most is not None and time.perf_counter() - self._began > most

@@ -10,11 +10,16 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from opsplit._memory import check_room
 from opsplit.dictionary import PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.search.budget import time_is_up
 from opsplit.search.result import Composition
 from opsplit.splitting import Flow, Scheme, split_step
+
+MOST_STEPS = 10_000_000
+"""Steps of the usual length that a forecast may take."""
 
 
 class Outcome(StrEnum):
@@ -25,6 +30,8 @@ class Outcome(StrEnum):
     """Only without the smallest scales does it stay finite."""
     DIVERGED = "diverged"
     """It is NaN from some frame on."""
+    LATE = "late"
+    """Its time was up before some frame; it is NaN from there on."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Forecast:
             )
         if self.outcome is Outcome.DIVERGED:
             words.append(f"diverged at frame {self.broken}")
+        if self.outcome is Outcome.LATE:
+            words.append(f"stopped by max_seconds before frame {self.broken}")
         return ", ".join(words) or "ok"
 
 
@@ -101,44 +110,64 @@ def rollouts(
     dt: float,
     scheme: Scheme = "strang",
     refinement: int = 1,
+    timed: bool = False,
 ) -> list[Forecast]:
     """Forecasts of several compositions of one length from the same state, in shared calls.
 
-    One that runs away is repeated without the upper third of the modes.
+    One that runs away is repeated without the upper third of the modes. A timed one ends when the
+    time of the enclosing `opsplit.search.budget.within` is over.
     """
     moments = torch.as_tensor(times, dtype=torch.float64)
     if moments.ndim != 1 or not len(moments) or not bool(torch.isfinite(moments).all()):
         raise OpsplitError("Times to predict must be a list of finite numbers.")
     if bool((moments <= 0).any()) or bool((moments.diff() <= 0).any()):
         raise OpsplitError("Times to predict count from the last observed frame and must increase.")
+    total = float(moments[-1]) / dt
+    if total > MOST_STEPS:
+        raise OpsplitError(
+            f"A forecast over {total:.3g} steps between frames is too long; at most {MOST_STEPS}."
+        )
+    check_room(
+        f"A forecast of {len(moments)} frames",
+        2.0 * len(moments) * len(compositions) * start.numel() * start.element_size(),
+        "ask for fewer steps",
+    )
     sets = torch.tensor([c.operators for c in compositions], device=start.device)
     strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(start)
+
+    late: list[int] = []
 
     def run(rows: list[int], calm: bool) -> tuple[Tensor, list[int]]:
         def part(i: int) -> Flow:
             return lambda u, h: operators.flow(sets[rows, i], u, strengths[rows, i] * h)
 
         flows = [part(i) for i in range(sets.shape[1])]
-        u, now, frames = start.expand(len(rows), 1, *start.shape), 0.0, []
+        u, now = start.expand(len(rows), 1, *start.shape), 0.0
+        frames = start.new_full((len(rows), len(moments), *start.shape), torch.nan)
         broken = [0] * len(rows)
         for number, moment in enumerate(moments.tolist(), 1):
+            if all(broken):
+                break
             steps = (2 if calm else 1) * max(1, math.ceil((moment - now) / dt - 1e-6))
             for _ in range(steps):
-                if not all(broken):
-                    u = split_step(flows, u, (moment - now) / steps, scheme, refinement)
-                    u = without_upper_third(u, operators.grid) if calm else u
+                if timed and time_is_up():
+                    late.append(number)
+                    return frames, [b or number for b in broken]
+                u = split_step(flows, u, (moment - now) / steps, scheme, refinement)
+                u = without_upper_third(u, operators.grid) if calm else u
             now = moment
             fine = u.flatten(1).isfinite().all(1).tolist()
             broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
             gone = torch.tensor([b > 0 for b in broken], device=u.device)
             u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
-            frames.append(u[:, 0])
-        return torch.stack(frames, 1), broken
+            frames[:, number - 1] = u[:, 0]
+        return frames, broken
 
     found, broken = run(list(range(len(sets))), calm=False)
-    outcome = [Outcome.DIVERGED if b else Outcome.FINITE for b in broken]
+    ended = Outcome.LATE if late else Outcome.DIVERGED
+    outcome = [ended if b else Outcome.FINITE for b in broken]
     lost = [i for i, b in enumerate(broken) if b]
-    if lost and "periodic" in operators.grid.boundary:
+    if lost and not late and "periodic" in operators.grid.boundary:
         # What runs away does so at the smallest scales, where nothing was learned or resolved.
         again, still = run(lost, calm=True)
         for row, frames, b in zip(lost, again, still, strict=True):

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from opsplit.predict.explain import Explanation
 from opsplit.predict.rollout import rollout
+from opsplit.search.window import LONG_GAP
 from opsplit.splitting import Scheme
 
 
@@ -24,7 +25,10 @@ def last_state(found: Explanation, scheme: Scheme, trajectory: int) -> Tensor:
     frames, noise = window.frames[trajectory], window.noise
     if not noise:
         return frames[-1]
-    between = window.moments[trajectory].diff().tolist()
+    moments = window.moments[trajectory]
+    far = (moments.diff() > LONG_GAP * objective.dt).nonzero()[:, 0].tolist()
+    begin = far[-1] + 1 if far else 0
+    frames, between = frames[begin:], moments[begin:].diff().tolist()
     per_step = pick.fit_error * float(frames.square().mean().sqrt())
     count = len(frames)
     carried = [per_step * (count - 1 - i) for i in range(count)]

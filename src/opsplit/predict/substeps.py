@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from opsplit.search import Composition, Objective, SearchResult
+from opsplit.search.budget import time_is_up
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""
@@ -43,7 +44,7 @@ def search_substeps(
     """
     still = persistence_error(objective)
     result = run(objective)
-    while objective.refinement < MOST:
+    while objective.refinement < MOST and not time_is_up():
         error = result.pick.fit_error
         gap = splitting_error(objective, result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)

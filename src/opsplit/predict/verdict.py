@@ -14,7 +14,7 @@ from opsplit.dictionary import PreparedDictionary
 from opsplit.predict.rollout import one_step, rollout
 from opsplit.predict.window import Window, runs
 from opsplit.search import Composition
-from opsplit.search.window import GAP
+from opsplit.search.window import GAP, LONG_GAP
 from opsplit.splitting import Scheme
 
 SHARE = 0.25
@@ -160,11 +160,13 @@ def measure(
             left.append((found - targets).norm())
             change.append((states - targets).norm())
             size.append(targets.norm())
-        ahead = (moments[1:] - moments[0]).tolist()
-        free = rollout(operators, composition, frames[0], ahead, dt, scheme, refinement).frames
-        missed.append((free - frames[1:]).norm())
-        still.append((frames[:1] - frames[1:]).norm())
-        seen.append(frames[1:].norm())
+        for run in runs(moments, LONG_GAP * dt):
+            begin, *others = frames[run]
+            after, ahead = torch.stack(others), (moments[run][1:] - moments[run][0]).tolist()
+            free = rollout(operators, composition, begin, ahead, dt, scheme, refinement).frames
+            missed.append((free - after).norm())
+            still.append((begin - after).norm())
+            seen.append(after.norm())
 
     def total(parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).norm()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from opsplit._tensors import save_tensors
+from opsplit._tensors import Shapes, read_tensors, same_shapes, save_tensors
 from opsplit.errors import OpsplitError
 
 FILE = "resume.safetensors"
@@ -32,15 +33,28 @@ def save_state(
 def load_state(
     path: Path, model: nn.Module, average: dict[str, Tensor], optimiser: Any
 ) -> dict[str, Any]:
-    """Put back what `save_state` wrote; returns the counters."""
+    """Put back what `save_state` wrote; returns the counters.
+
+    The file is believed only if it holds finite numbers of just these names and shapes.
+    """
+    weights = [p for group in optimiser.param_groups for p in group["params"]]
+
+    def check(found: Shapes) -> None:
+        expected = {f"model.{k}": tuple(t.shape) for k, t in model.state_dict().items()}
+        expected |= {f"average.{k}": tuple(t.shape) for k, t in average.items()}
+        for name, shape in found.items():
+            words = name.split(".")
+            if words[0] == "optimiser" and words[1].isdigit() and int(words[1]) < len(weights):
+                whole = tuple(weights[int(words[1])].shape)
+                expected[name] = shape if shape == () else whole
+        same_shapes(expected)(found)
+
     try:
+        held = read_tensors(path.parent, path.name, check)
         with safe_open(path, "pt") as file:
-            facts: dict[str, Any] = json.loads(file.metadata()["facts"])
-            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as reason:
-        raise OpsplitError(
-            f"{path} cannot be read ({reason}). Delete it to start this run again."
-        ) from None
+            facts = _facts(file.metadata())
+    except (OpsplitError, SafetensorError, OSError, ValueError) as reason:
+        raise OpsplitError(f"{reason} Delete {path} to start this run again.") from None
 
     def group(prefix: str) -> dict[str, Tensor]:
         return {n[len(prefix) :]: t for n, t in held.items() if n.startswith(prefix)}
@@ -55,6 +69,16 @@ def load_state(
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
     return facts
+
+
+def _facts(metadata: dict[str, str] | None) -> dict[str, Any]:
+    """The counters; anything but finite numbers that are not negative is refused."""
+    found: Any = json.loads((metadata or {}).get("facts", "null"))
+    for name in ("step", "seconds", "running"):
+        value: Any = found.get(name) if isinstance(found, dict) else None
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise ValueError(f"Its counter {name} is {value!r:.60}.")
+    return {**found, "step": int(found["step"])}
 
 
 def averaged(model: nn.Module, average: dict[str, Tensor]) -> dict[str, Tensor]:

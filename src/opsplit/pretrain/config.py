@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, Preset, Recipe
+from opsplit.physics import PHYSICS
 from opsplit.settings import AtMost, Between, Printable, Settings, Share, Size
 
 Count = Annotated[int, Between(1, 10_000_000)]
@@ -23,7 +24,8 @@ class Budget(Settings):
     steps: Count = 300_000
     """Step budget."""
     minutes: Positive | None = None
-    """Time budget in minutes; the schedule ends with the budget that ends first."""
+    """Time budget in minutes; the schedule ends with the budget that ends first. The clock then
+    decides on the schedule, and no two runs are the same; steps alone repeat exactly."""
     validate_every: Count = 500
     """Steps between validations."""
     checkpoint_seconds: Positive = 120.0
@@ -141,7 +143,8 @@ class TrainConfig(Settings):
 
 
 PRESETS: dict[Preset, tuple[EncoderConfig, TrainConfig]] = {
-    "paper": (EncoderConfig(), TrainConfig()),
+    # The paper's weights are those of the last step.
+    "paper": (EncoderConfig(), TrainConfig(optimiser=Optimiser(ema=0.0))),
     "cpu": (
         EncoderConfig(width=64, blocks=2, patch=16, layer_scale=0.3, head_width=32),
         TrainConfig(
@@ -165,8 +168,17 @@ PRESETS: dict[Preset, tuple[EncoderConfig, TrainConfig]] = {
 """Sizes and budgets: `paper` for a GPU, `cpu` for two cores, `tiny` for tests."""
 
 
-def preset_settings(preset: str, stored: bool = False) -> tuple[EncoderConfig, TrainConfig]:
+def preset_operator(preset: str) -> str:
+    """The operators of a preset by name; those of the paper are plain U-Nets."""
+    return "unet" if preset == "paper" else "auto"
+
+
+def preset_settings(
+    preset: str, stored: bool = False, name: str = ""
+) -> tuple[EncoderConfig, TrainConfig]:
     """Encoder and training settings of a preset, for simulated or for stored data.
+
+    The paper sets the size of a code and the number of steps for each of its equations, by `name`.
 
     Stored trajectories have environments, hence a codebook, and no fields between frames. Their
     equations are often nonlinear, hence the encoder sees the size of the fields.
@@ -174,6 +186,10 @@ def preset_settings(preset: str, stored: bool = False) -> tuple[EncoderConfig, T
     if preset not in PRESETS:
         raise OpsplitError(f"Unknown preset {preset!r}; choose from {', '.join(PRESETS)}.")
     encoder, training = PRESETS[preset]
+    if preset == "paper" and name in PHYSICS:
+        set_by_paper = PHYSICS[name].trained
+        encoder = replace(encoder, code=set_by_paper["code"])
+        training = replace(training, budget=Budget(steps=set_by_paper["steps"]))
     if not stored:
         return encoder, training
     if preset != "paper":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 
 import torch
 
+from opsplit._memory import check_room
 from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
@@ -64,6 +66,7 @@ def _in_memory(recording: Recording) -> Trajectories:
             stacklevel=2,
         )
     limit = LIMIT_MB / max(1, len(recording))
+    check_room(recording.source, math.prod(recording.shape) * 4.0)
     fields = torch.empty(recording.shape)
     for i in range(len(recording)):
         fields[i] = torch.from_numpy(recording.frames(i, limit_mb=limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from opsplit._tensors import usual_defaults
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.disco import Disco
@@ -12,6 +13,7 @@ from opsplit.trajectories import Trajectories
 
 
 @torch.no_grad()
+@usual_defaults()
 def extract(
     disco: Disco,
     trajectories: Trajectories,

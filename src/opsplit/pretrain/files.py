@@ -11,7 +11,7 @@ from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig
 from opsplit.operators import NONLINEARITIES, Nonlinearity, OperatorFamily
-from opsplit.pretrain.config import TrainConfig, preset_settings
+from opsplit.pretrain.config import TrainConfig, preset_operator, preset_settings
 from opsplit.pretrain.operator import Auto, named
 from opsplit.settings import Settings
 
@@ -71,7 +71,7 @@ def operator_from(raw: Any, what: str) -> Operator:
 
 
 def read_settings(
-    path: Path | None, preset: str | None, operator: str | None, stored: bool
+    path: Path | None, preset: str | None, operator: str | None, stored: bool, name: str = ""
 ) -> tuple[str, Operator, EncoderConfig, TrainConfig]:
     """Preset, operator, encoder and training: of the preset, changed by a file.
 
@@ -79,6 +79,7 @@ def read_settings(
         preset: instead of the file's.
         operator: the name of one, instead of the file's.
         stored: whether the data are stored, rather than simulated.
+        name: of the equation, if it is one of ours.
     """
     raw = {} if path is None else read_toml(path)
     for key in raw:
@@ -87,8 +88,8 @@ def read_settings(
     chosen = preset or raw.get("preset", "cpu")
     if not isinstance(chosen, str):
         raise OpsplitError(f"{path}: preset must be a name, got {chosen!r:.60}.")
-    encoder, training = preset_settings(chosen, stored)
-    table = raw.get("operator", {"kind": "auto"})
+    encoder, training = preset_settings(chosen, stored, name)
+    table = raw.get("operator", {"kind": preset_operator(chosen)})
     if operator is not None and table.get("kind") != operator:
         table = {"kind": operator}
     return (

@@ -31,7 +31,9 @@ def finish(
 ) -> Model:
     """Extract the dictionary, store the model with its card; a finished folder stays as it is."""
     record, rows = folder / "metrics.json", read_metrics(folder)
-    if record.exists() and read_json(record).get("steps") == int(rows[-1]["step"]):
+    held: Any = read_json(record) if record.exists() else None
+    whole = isinstance(held, dict) and (folder / "config.json").exists()
+    if whole and held.get("steps") == int(rows[-1]["step"]):
         return Model.load(folder)
     disco = trained(folder, model)
     structure: dict[str, Any] = {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+from opsplit._files import atomic, regular
 from opsplit.errors import OpsplitError
 
 Row = dict[str, float]
@@ -15,28 +16,28 @@ Row = dict[str, float]
 class MetricsFile:
     """A CSV file that survives kills: rows after the resumed step are dropped on opening."""
 
-    def __init__(self, path: Path, keep_below: int) -> None:
+    def __init__(self, path: Path, keep_below: float = math.inf) -> None:
         self.path = path
         self.rows: list[Row] = []
-        if path.exists():
-            with open(path, newline="") as stream:
-                for row in csv.DictReader(stream):
-                    try:
-                        held = {k: float(v) for k, v in row.items() if v}
-                        if held["step"] <= keep_below:
-                            self.rows.append(held)
-                    except (KeyError, TypeError, ValueError):
-                        continue  # a line cut short by a kill
+        if not path.exists():
+            return
+        regular(path)
+        with open(path, newline="", encoding="utf-8", errors="replace") as stream:
+            for row in csv.DictReader(stream):
+                try:
+                    held = {k: float(v) for k, v in row.items() if v}
+                    if 0 <= held["step"] <= keep_below and held["step"].is_integer():
+                        self.rows.append(held)
+                except (KeyError, TypeError, ValueError):
+                    continue  # a line cut short by a kill, or of somebody else
 
     def write(self, row: Row) -> None:
         self.rows.append(row)
         names = list(dict.fromkeys(name for r in self.rows for name in r))
-        partial = self.path.with_name(self.path.name + ".part")
-        with open(partial, "w", newline="") as stream:
+        with atomic(self.path) as partial, open(partial, "w", newline="") as stream:
             writer = csv.DictWriter(stream, names)
             writer.writeheader()
             writer.writerows(self.rows)
-        os.replace(partial, self.path)
 
 
 def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | None:
@@ -64,5 +65,10 @@ def open_logger(name: str | None, folder: Path) -> Callable[[Row, int], None] | 
 
 def read_metrics(folder: Path) -> list[Row]:
     """The rows of `metrics.csv`."""
-    with open(folder / "metrics.csv", newline="") as stream:
-        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(stream)]
+    rows = MetricsFile(folder / "metrics.csv").rows
+    if not rows or "seconds" not in rows[-1]:
+        raise OpsplitError(
+            f"{folder / 'metrics.csv'} holds no rows of a training; delete it and "
+            "resume.safetensors to start this run again."
+        )
+    return rows

@@ -15,6 +15,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from opsplit._files import read_json, write_json
+from opsplit._processes import die_with_parent
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.pretrain import checkpoint
@@ -58,8 +59,10 @@ def train(
     """Train until a budget ends, from the newest checkpoint in `folder` if there is one.
 
     Every process draws its batches from a seed made of (seed, step, process), so a run that was
-    killed at any moment continues with the same numbers as one that never stopped. The weights
-    end up in `folder/resume.safetensors`, the curve in `folder/metrics.csv`.
+    killed at any moment continues with the same numbers as one that never stopped. That holds for
+    a budget of steps. A budget of minutes makes the schedule depend on the clock, so that two runs
+    differ; `metrics.json` says how many steps such a run made. The weights end up in
+    `folder/resume.safetensors`, the curve in `folder/metrics.csv`.
     """
     execution = execution or Execution()
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +97,10 @@ def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> No
     file = folder / "training.json"
     settings = {"model": model.to_json(), "training": config.to_json()}
     if (folder / checkpoint.FILE).exists() and file.exists():
-        before, now = flat(read_json(file)), flat(settings)
+        held = read_json(file)
+        if not isinstance(held, dict):
+            raise OpsplitError(f"{file} does not hold the settings of a run; choose another --out.")
+        before, now = flat(held), flat(settings)
         changed = [
             f"{key}: {before.get(key)} -> {value}"
             for key, value in now.items()
@@ -117,6 +123,7 @@ def _run(
     execution: Execution,
 ) -> None:
     """One process of a training."""
+    die_with_parent()
     if execution.processes > 1 and execution.threads is not None:
         torch.set_num_threads(execution.threads)
     training = Training(fabric, model, config, source, folder)

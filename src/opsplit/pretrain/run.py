@@ -6,12 +6,12 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from opsplit._tensors import threads
+from opsplit._tensors import threads, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.model import Model, load_model
 from opsplit.pretrain.auto import assemble, learn_structure
-from opsplit.pretrain.config import Start, TrainConfig, preset_settings
+from opsplit.pretrain.config import Start, TrainConfig, preset_operator, preset_settings
 from opsplit.pretrain.data import Data, is_stored, name_of, open_source
 from opsplit.pretrain.finish import finish
 from opsplit.pretrain.loop import Execution, train
@@ -19,11 +19,12 @@ from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 
 
+@usual_defaults()
 def pretrain(
     data: Data,
     out: str | Path = "runs/model",
     *,
-    operator: Choice = "auto",
+    operator: Choice | None = None,
     training: TrainConfig | None = None,
     encoder: EncoderConfig | None = None,
     preset: str = "cpu",
@@ -36,7 +37,8 @@ def pretrain(
         data: stored trajectories (`Trajectories`, `Recording` or a path), or an equation that is
             simulated while training (`Physics` or its name).
         operator: an operator family, a nonlinearity for the spectral family, or the name of one.
-            `"auto"` lets the structure of stored data be chosen by evidence.
+            `"auto"` lets the structure of stored data be chosen by evidence (default; of the preset
+            `"paper"`: `"unet"`).
         training: settings of the training (default: those of the preset).
         encoder: sizes of the hypernetwork (default: those of the preset).
         preset: `"paper"`, `"cpu"` or `"tiny"`.
@@ -44,7 +46,9 @@ def pretrain(
         execution: device, processes, threads, logger.
     """
     execution = execution or Execution()
-    usual_encoder, usual_training = preset_settings(preset, is_stored(data))
+    name = name or name_of(data)
+    operator = preset_operator(preset) if operator is None else operator
+    usual_encoder, usual_training = preset_settings(preset, is_stored(data), name)
     encoder, training = encoder or usual_encoder, training or usual_training
     source = open_source(data, training.batches)
     _check(training, source)
@@ -53,7 +57,7 @@ def pretrain(
     with threads(execution.threads or share):
         if by_evidence(operator, source):
             assert isinstance(source, StoredSource)
-            facts = source.facts(name or name_of(data))
+            facts = source.facts(name)
             model, training = _structured(
                 source, facts, training, encoder, folder, execution, preset
             )
@@ -61,7 +65,7 @@ def pretrain(
             # The operators are those of the model to start from.
             model = replace(_recognisable(training, source), encoder=encoder)
         else:
-            model = _model(source, name or name_of(data), operator, training, encoder, preset)
+            model = _model(source, name, operator, training, encoder, preset)
         train(model, training, source, folder, execution)
         return finish(folder, model, training, source)
 

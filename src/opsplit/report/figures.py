@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +69,20 @@ class Rollout:
     observed: Trajectories
     future: Trajectories
     predictions: dict[str, Tensor]
-    """Future frames `(time, channel, *space)` by method; pictures show the last one."""
+    """Future frames `(time, channel, *space)` by method; pictures show all but persistence."""
     words: str
     """Coefficients, errors and composition, to be read beside the picture."""
+    alone: dict[str, Tensor] = field(default_factory=dict)
+    """What single mechanisms would have made of the same fields, at the future times."""
 
     @property
     def frames(self) -> int:
         return self.observed.data.shape[1]
+
+    @property
+    def shown(self) -> dict[str, Tensor]:
+        """The forecasts whose frames are worth a look."""
+        return {k: v for k, v in self.predictions.items() if k != "persistence"}
 
     @property
     def truth(self) -> Tensor:
@@ -143,29 +150,31 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
 
 
 def line_figure(rollout: Rollout, path: Path) -> None:
-    """Space-time truth, forecast and error; error over time; the last profile."""
-    name, predicted = list(rollout.predictions.items())[-1]
-    truth, frames = rollout.truth[:, 0], predicted[:, 0]
+    """Space-time truth; forecast and error of every method; error over time; the last profile."""
+    truth = rollout.truth[:, 0]
+    shown = {name: frames[:, 0] for name, frames in rollout.shown.items()}
     grid = rollout.observed.grid
     times = (float(rollout.moments[0]), float(rollout.moments[-1]) + rollout.observed.dt)
     limit = float(truth.abs().max())
-    error = (frames - truth).abs()
-    figure = _figure(12, 6.4)
-    cells = figure.add_gridspec(2, 3)
-    shown = [("truth", truth), (f"forecast: {name}", frames)]
-    maps = [figure.add_subplot(cells[0, i]) for i in range(3)]
-    for axes, (title, field) in zip(maps, shown, strict=False):
-        image = _space_time(axes, field, times, grid.extent[0],
-                            cmap="RdBu_r", vmin=-limit, vmax=limit)  # fmt: skip
-        axes.set_title(title)
-    gap = _space_time(maps[2], error, times, grid.extent[0],
-                      cmap="magma", vmin=0, vmax=float(error.max()))  # fmt: skip
-    maps[2].set_title("|error|")
-    maps[0].set_ylabel("time")
-    figure.colorbar(image, ax=maps[1], label="u")
-    figure.colorbar(gap, ax=maps[2])
+    largest = max(float((frames - truth).abs().max()) for frames in shown.values())
+    figure = _figure(4 * (len(shown) + 1), 9.6)
+    cells = figure.add_gridspec(3, len(shown) + 1)
+    style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    first = figure.add_subplot(cells[0, 0])
+    _space_time(first, truth, times, grid.extent[0], **style)
+    first.set_title("truth")
+    first.set_ylabel("time")
+    for column, (name, frames) in enumerate(shown.items(), 1):
+        axes, below = (figure.add_subplot(cells[row, column]) for row in (0, 1))
+        image = _space_time(axes, frames, times, grid.extent[0], **style)
+        axes.set_title(f"forecast: {name}")
+        gap = _space_time(below, (frames - truth).abs(), times, grid.extent[0],
+                          cmap="magma", vmin=0, vmax=largest)  # fmt: skip
+        below.set_title(f"|error|: {name}")
+    figure.colorbar(image, ax=axes, label="u")
+    figure.colorbar(gap, ax=below)
     _error_curve(figure.add_subplot(cells[1, 0]), rollout)
-    profile = figure.add_subplot(cells[1, 1])
+    profile = figure.add_subplot(cells[2, 0])
     x = np.arange(grid.shape[0]) * grid.spacing[0]
     profile.plot(x, truth[-1], color="black", lw=3, alpha=0.4, label="truth")
     for method, values in rollout.predictions.items():
@@ -173,14 +182,15 @@ def line_figure(rollout: Rollout, path: Path) -> None:
     profile.set_xlabel("x")
     profile.set_title(f"u at t = {rollout.moments[-1]:.3g}")
     profile.legend(fontsize=8)
-    _note(figure.add_subplot(cells[1, 2]), rollout.words)
+    _note(figure.add_subplot(cells[2, 1:]), rollout.words)
     _save(figure, path)
 
 
 def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
-    """Truth, forecast and error of every channel at a few times, one band per rollout."""
+    """Truth, forecasts and errors of every channel at a few times, one band per rollout."""
     channels = rollouts[0].observed.channels
-    figure = _figure(13.5 if len(channels) > 1 else 12, 5.8 * len(rollouts))
+    rows = 1 + 2 * len(rollouts[0].shown) + len(rollouts[0].alone)
+    figure = _figure(13.5 if len(channels) > 1 else 12, max(5.8, 1.8 * rows) * len(rollouts))
     bands = figure.subfigures(len(rollouts), 1, squeeze=False)[:, 0]
     for band, rollout in zip(bands, rollouts, strict=True):
         picture, side = band.subfigures(1, 2, width_ratios=(2.6, 1))
@@ -194,38 +204,38 @@ def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
 
 
 def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> None:
-    """Three rows of frames of one channel: truth, forecast and error, with shared limits."""
-    name, predicted = list(rollout.predictions.items())[-1]
-    truth, frames = rollout.truth[:, channel], predicted[:, channel]
-    error = (frames - truth).abs()
+    """Rows of frames of one channel: truth, forecasts, errors, single mechanisms; shared limits."""
+    truth = rollout.truth[:, channel]
     low, high = float(truth.min()), float(truth.max())
     style: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high}
     if low < -0.1 * high:
         limit = max(-low, high)
         style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-    rows = {
-        "truth": (truth, style),
-        name: (frames, style),
-        "|error|": (error, {"cmap": "magma", "vmin": 0, "vmax": float(error.max())}),
-    }
+    shown = {name: frames[:, channel] for name, frames in rollout.shown.items()}
+    errors = {name: (frames - truth).abs() for name, frames in shown.items()}
+    largest = max(float(error.max()) for error in errors.values())
+    fields = {"truth": truth, **shown, **{k: v[:, channel] for k, v in rollout.alone.items()}}
+    rows = [(title, frames, style) for title, frames in fields.items()]
+    gaps: dict[str, Any] = {"cmap": "magma", "vmin": 0, "vmax": largest}
+    rows += [(f"|error| {name}", error, gaps) for name, error in errors.items()]
     width, height = rollout.observed.grid.extent
     label = rollout.observed.channels[channel]
     picks = np.linspace(0, len(truth) - 1, count).round().astype(int)
-    axes = figure.subplots(3, count, sharex=True, sharey=True)
-    for row, (title, (fields, options)) in enumerate(rows.items()):
+    axes = figure.subplots(len(rows), count, sharex=True, sharey=True)
+    for row, (title, frames, options) in enumerate(rows):
         for column, i in enumerate(picks):
             cell = axes[row, column]
-            image = cell.imshow(fields[i].cpu().numpy().T, origin="lower",
+            image = cell.imshow(frames[i].cpu().numpy().T, origin="lower",
                                 extent=(0, width, 0, height), **options)  # fmt: skip
             cell.set_xticks([])
             cell.set_yticks([])
             if row == 0:
                 cell.set_title(f"t = {rollout.moments[i]:.3g}", fontsize=9)
-        axes[row, 0].set_ylabel(title)
-        if row > 0:
-            held = axes[:2] if row == 1 else axes[2]
-            words = label if row == 1 else f"|error| of {label}"
-            figure.colorbar(image, ax=list(held.flat), label=words, aspect=15 * (3 - row))
+        axes[row, 0].set_ylabel(title, fontsize=8)
+        if row in (len(fields) - 1, len(rows) - 1):
+            held = axes[: len(fields)] if row < len(fields) else axes[len(fields) :]
+            words = label if row < len(fields) else f"|error| of {label}"
+            figure.colorbar(image, ax=list(held.flat), label=words, aspect=15 * len(held))
 
 
 def contour_figure(

@@ -6,7 +6,6 @@ import base64
 import csv
 import hashlib
 import io
-import os
 import platform
 from collections.abc import Sequence
 from html import escape
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from opsplit._files import atomic
 from opsplit._version import __version__
-from opsplit.errors import OpsplitError
 from opsplit.predict.rollout import Outcome
 from opsplit.report.contents import Contents
 from opsplit.report.elements import bullets, exact, number, table
@@ -60,15 +59,8 @@ def write_report(
     """
     page = Contents(splitter, forecast, lower, upper, truth, channels, level)
     text = html(page, facts, understood, notes).encode("utf-8", "replace")
-    # Two runs that write the same page do not share a partial file.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(path) as partial:
         partial.write_bytes(text)
-        os.replace(partial, path)
-    except OSError as reason:
-        partial.unlink(missing_ok=True)
-        raise OpsplitError(f"Cannot write the report {path}: {reason.strerror}.") from None
     return path
 
 

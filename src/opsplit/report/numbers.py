@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from opsplit._files import write_text
+from opsplit._text import cell
 from opsplit.metrics import nrmse
 from opsplit.predict.rollout import Forecast
 
@@ -29,7 +30,7 @@ def write_numbers(
     columns += [] if upper is None else [f"{name} 90% +-" for name in channels]
     stream = io.StringIO()
     rows = csv.writer(stream, lineterminator="\n")
-    rows.writerow(["time", *columns, *([] if known is None else ["nrmse"])])
+    rows.writerow(["time", *map(cell, columns), *([] if known is None else ["nrmse"])])
     for i, (time, frame) in enumerate(zip(forecast.times.tolist(), frames, strict=True)):
         each = frame.reshape(len(channels), -1)
         row = [v for c in each for v in (c.mean(), c.min(), c.max())]

@@ -61,6 +61,14 @@ class Objective:
         numbers = max(p.family.workspace(self.grid, states) for p in self.dictionary.parts)
         return max(1, int(memory_mb * 2**20 / (self.windows.element_size() * numbers * entries)))
 
+    def least_mb(self) -> float:
+        """Megabytes of one composition on all transitions, less than which no memory limit can
+        be kept."""
+        numbers = max(
+            p.family.workspace(self.grid, self.transitions) for p in self.dictionary.parts
+        )
+        return float(numbers * self.windows.element_size() / 2**20)
+
     def refined(self, refinement: int) -> Objective:
         """The same windows and operators, with other substeps per frame."""
         other = copy(self)
@@ -148,6 +156,7 @@ class Objective:
             if count == 0:
                 u = self.windows[home, i + 1 : i + 2]
             for _ in range(count):
+                self.meter.check()
                 u = self.step(sets, u, strengths, duration=h)
             frames.append(u)
         return self.observed.errors(torch.cat(frames, 1)[:, self.observed.scored], home)
@@ -158,8 +167,10 @@ class Objective:
         each = u.flatten(0, 1)
         count = max(p.family.rate_evaluations for p in self.dictionary.parts)
         everyone = torch.arange(len(self.dictionary), device=self.device)
-        out = []
+        out: list[Tensor] = []
         for index in everyone.split(self._fitting(self.memory_mb / 4, len(each))):
+            if out:
+                self.meter.check()
             with torch.no_grad():
                 out.append(self.operators.rate(index, each.expand(len(index), *each.shape)))
             self.meter.evaluations += len(index) * len(each) * count

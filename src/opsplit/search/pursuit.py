@@ -79,6 +79,17 @@ class Pursuit(Strategy):
     def fits_strengths(self) -> bool:
         return self.refine != "none"
 
+    def least_mb(self, objective: Objective) -> float:
+        return max(objective.least_mb(), 2 * self._frame_mb(objective))
+
+    @staticmethod
+    def _frame_mb(objective: Objective) -> float:
+        """Megabytes of the rates of all operators on one frame.
+
+        Rates in single and integrals in double precision, with room for copies of both.
+        """
+        return 40 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
+
     def check(self) -> None:
         if not self.strides:
             raise OpsplitError(
@@ -94,13 +105,11 @@ class Pursuit(Strategy):
         frames = min(self.screen_frames or observed, observed)
         while not objective.observed.scored_among(frames):
             frames += 1
-        per_frame = len(objective.dictionary) * objective.windows[0, 0].numel()
-        # Rates in single and integrals in double precision, with room for copies of both.
-        room = objective.memory_mb * 2**20 / (40 * per_frame)
+        room = objective.memory_mb / self._frame_mb(objective)
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         if frames < min(self.screen_frames or observed, observed):
-            needed = math.ceil(40 * per_frame * observed / 2**20)
+            needed = math.ceil(self._frame_mb(objective) * observed)
             for record in records:
                 record.remark = (
                     f"The memory limit leaves {frames} of {observed} frames for the choice of "
@@ -139,6 +148,10 @@ class Pursuit(Strategy):
         del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
+        for w in [w for w, sets in promising.items() if not len(sets)]:
+            records[w].status, records[w].done = "no operator has a finite effect", True
+            del promising[w]
+        longest = longest if promising else 0
         for size in range(1, longest + 1):
             last, ahead = size == longest, {}
             brief: dict[int, Sets] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplit._files import write_json, write_text
+from opsplit._text import cell
 from opsplit.dictionary import OperatorDictionary
 
 
@@ -147,12 +148,16 @@ class SearchResult:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         names = list(self.pick.coefficients)
-        writer.writerow(["rank", "pick", "parts", "fit_error", *names, "operators", "composition"])
+        writer.writerow(
+            ["rank", "pick", "parts", "fit_error", *map(cell, names), "operators", "composition"]
+        )
         for rank, c in enumerate(self.ranked, 1):
             operators = " ".join(map(str, c.operators))
             values = [c.coefficients[n] for n in names]
             same = c.operators == self.pick.operators
-            writer.writerow([rank, int(same), len(c), c.fit_error, *values, operators, c.label])
+            writer.writerow(
+                [rank, int(same), len(c), c.fit_error, *values, operators, cell(c.label)]
+            )
         return stream.getvalue()
 
     def to_dict(self) -> dict[str, Any]:

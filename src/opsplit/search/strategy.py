@@ -113,6 +113,10 @@ class Strategy(Settings, ABC):
         """Whether operators get a strength; else only those of the dictionary's own are known."""
         return False
 
+    def least_mb(self, objective: Objective) -> float:
+        """Megabytes that the search cannot do without."""
+        return objective.least_mb()
+
     @abstractmethod
     def explore(self, objective: Objective, records: list[Record], report: Report) -> None:
         """Fill the records, one per window: the scored compositions, the pick, why it ended."""
@@ -137,6 +141,7 @@ class Strategy(Settings, ABC):
                     self._rerank(objective, records)
                 self.finish(objective, records)
             except BudgetError as reason:
+                _try_one(objective, records)
                 stop(records, str(reason))
             except KeyboardInterrupt:
                 if not any(record.tried for record in records):
@@ -215,6 +220,17 @@ class Strategy(Settings, ABC):
             () if known is None else known.alike,
             record.remark,
         )
+
+
+def _try_one(objective: Objective, records: list[Record]) -> None:
+    """Score the first operator where the limit came before anything was scored."""
+    empty = [w for w, record in enumerate(records) if not record.tried]
+    if empty:
+        home = torch.tensor(empty, device=objective.device)
+        u = objective.step(torch.zeros_like(home)[:, None], objective.observed.states[home])
+        errors = objective.observed.errors(u, home).mean(1).tolist()
+        for w, error in zip(empty, errors, strict=True):
+            records[w].add(Tried((0,), error))
 
 
 def _deviation(finalists: list[Composition]) -> dict[str, float]:

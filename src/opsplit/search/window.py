@@ -16,6 +16,10 @@ GAP = 1.75
 """A step longer than this many usual steps is a gap: frames are missing in it."""
 
 
+LONG_GAP = 32
+"""A gap of more than so many usual steps ends a trajectory: nothing is carried across it."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows of equal length that were observed at the same times.
@@ -28,7 +32,7 @@ class Windows:
     steps: Tensor
     """`(time - 1,)` time between neighbouring frames, in double precision on the CPU."""
     breaks: Tensor
-    """`(time - 1,)` whether the next frame belongs to another trajectory."""
+    """`(time - 1,)` whether the next frame belongs to another trajectory, or is far away."""
     dt: float
     """The usual time between frames: the median of the steps."""
     scored: Tensor
@@ -64,6 +68,7 @@ class Windows:
         given = given.expand(count - 1)
         breaks = given.isinf()
         usual = float(given[~breaks].median())
+        breaks = breaks | (given > LONG_GAP * usual)
         steps = torch.where(breaks, 2 * GAP * usual, given)
         scored = (steps <= GAP * usual).nonzero()[:, 0].to(frames.device)
         lasting = steps[scored.cpu()]

@@ -1,0 +1,247 @@
+"""The page of the appendix' tables, from the lines of all parts; nothing is measured here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from common import RESULTS, Row, read_rows
+
+from opsplit._files import write_text
+
+NOT = "not measured"
+PUBLISHED_SPLITTING = (
+    (50, 5.39e-05, 1.47e-03, 1.24e-03, 1.22e-01),
+    (150, 3.45e-05, 1.02e-03, 8.46e-04, 1.02e-01),
+    (250, 2.08e-05, 6.18e-04, 6.55e-04, 9.90e-02),
+    (350, 5.84e-06, 1.52e-04, 1.93e-04, 2.73e-02),
+    (500, 2.59e-06, 8.95e-05, 8.26e-05, 8.85e-03),
+)
+PUBLISHED_MIXED = {
+    ("mixed-0.5", 64): (0.098, 0.097),
+    ("mixed-0.5", 256): (0.097, 0.057),
+    ("mixed-1.0", 64): (0.313, 0.267),
+    ("mixed-1.0", 256): (0.278, 0.190),
+}
+PUBLISHED_RECIPE = {
+    "A+D": (0.015, 0.026),
+    "c": (0.052, 0.406),
+    "D": (0.002, 0.012),
+    "NS": (0.066, 0.563),
+}
+PUBLISHED_SWEEP = {
+    "N": {16: 0.037, 32: 0.035, 64: 0.017, 256: 0.015},
+    "L": {2: 0.011, 4: 0.013, 8: 0.013, 16: 0.015},
+}
+PUBLISHED_GEPS = {
+    (100, "A+D"): "0.265, 3.5 s",
+    (100, "c"): "1.129, 3.5 s",
+    (100, "D"): "0.599, 3.5 s",
+    (500, "A+D"): "0.103, 15 s",
+    (500, "c"): "0.847, 15 s",
+    (500, "D"): "0.268, 15 s",
+    (2000, "A+D"): "0.034, 57 s",
+    (2000, "c"): "diverged",
+    (2000, "D"): "diverged",
+}
+PUBLISHED_BEAM = {"A+D": "0.015, 21 s", "c": "0.052, 26 s", "D": "0.002, 26 s"}
+KNOWN = (
+    ("persistence", "nothing", "nothing"),
+    ("terms-given", "all terms of the equation, and the solver that made the data", "nothing"),
+    ("sindy", "products of powers and derivatives; the terms are among them", "nothing"),
+    (
+        "direct, uniform, beam, pursuit with spectral operators",
+        "derivatives and products of fields as building blocks; the terms can be made of them",
+        "single mechanisms",
+    ),
+    (
+        "direct, uniform, beam, pursuit with U-Nets",
+        "no term; additions such as conservation and units",
+        "single mechanisms",
+    ),
+    ("fno, mpp, zebra", "no term", "single mechanisms"),
+    ("geps, disco", "no term", "single mechanisms, and which trajectories share one"),
+)
+
+
+def run(args: argparse.Namespace) -> None:
+    lines = [
+        "# The tables of the paper's appendix",
+        "",
+        "Written by `python benchmarks/paper_study report` from the lines of its parts; "
+        "[all tables and figures](index.md) are listed with their commands. Cells are mean NRMSE "
+        "over test trajectories with the median in round brackets, and the number of forecasts "
+        "that blew up in square brackets (each counts as 1); lower is better. Trainings here are "
+        "short: what they took stands beside the numbers. The published ones took GPU days.",
+    ]
+    for part in (known, splitting, mixed, recipe, sweeps, wallclock):
+        lines += ["", *part(args.out)]
+    write_text(args.out.parent / "paper.md", "\n".join(lines) + "\n")
+
+
+def cell(row: Row | None) -> str:
+    if row is None:
+        return NOT
+    blown = f" [{row['diverged']}]" if row["diverged"] else ""
+    return f"{row['nrmse']:.4f} ({row['median']:.4f}){blown}"
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
+
+
+def line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def origin(part: str, rows: list[Row]) -> list[str]:
+    """Where numbers come from, or what to type to have some."""
+    if not rows:
+        return ["", f"Not measured yet: `python benchmarks/paper_study {part}`."]
+    last = rows[-1]
+    return ["", f"`{last['command']}`, commit {last['commit']}, {last['hardware']}."]
+
+
+def pick(rows: list[Row], **wanted: object) -> Row | None:
+    """The line that was measured last with these facts."""
+    found = [r for r in rows if all(r["item"].get(k) == v for k, v in wanted.items())]
+    return found[-1] if found else None
+
+
+def known(folder: Path) -> list[str]:
+    """What is known in advance, and what equal and unequal minutes give."""
+    lines = ["## What each method knows in advance", ""]
+    lines += table(["method", "built in", "trained on"], ([*row] for row in KNOWN))
+    rows = read_rows("minutes", folder)
+    lines += ["", "After equal minutes of one core, advection-diffusion, pursuit:", ""]
+    columns = ("A+D", "c", "D")
+    body = []
+    for family in ("spectral", "unet"):
+        found = [pick(rows, family=family, column=c, method="pursuit") for c in columns]
+        one = next((r for r in found if r), None)
+        spent = f"{one['item']['minutes']:g}, {one['steps']} steps" if one else NOT
+        body.append([family, spent, str(one["n"]) if one else "", *map(cell, found)])
+    lines += table(["family", "minutes", "n", *columns], body)
+    lines += origin("minutes", rows)
+    file = RESULTS / "method.json"
+    records = json.loads(file.read_text()) if file.exists() else []
+    lines += ["", "The bundled models, pursuit, mean over the columns of an equation (from "
+              "`method.json`):", ""]  # fmt: skip
+    body = []
+    for physics in dict.fromkeys(r["physics"] for r in records):
+        for family in ("spectral", "unet"):
+            mine = [r for r in records if (r["physics"], r["family"], r["method"])
+                    == (physics, family, "pursuit")]  # fmt: skip
+            if mine:
+                mean = sum(r["nrmse"] for r in mine) / len(mine)
+                minutes = mine[0]["training_minutes"]
+                counts = sorted({r["n"] for r in mine})
+                body.append([physics, family, f"{minutes:.0f}" if minutes else "",
+                             f"{mean:.4f}", " to ".join(map(str, counts))])  # fmt: skip
+    return lines + table(["equation", "family", "training minutes", "NRMSE", "n"], body)
+
+
+def splitting(folder: Path) -> list[str]:
+    rows = read_rows("splitting", folder)
+    most = max((r["item"]["of"] for r in rows), default=0)
+    rows = [r for r in rows if r["item"]["of"] == most]
+    head = ["training", "heat", "dispersion", "both, one step", "both, 250 steps"]
+    body = [[f"published, epoch {epoch}", *(f"{x:.2e}" for x in numbers)]
+            for epoch, *numbers in PUBLISHED_SPLITTING]  # fmt: skip
+    for r in rows:
+        words = f"step {r['item']['step']}, {r['core_minutes']:.1f} minutes of one core"
+        numbers = (r[k] for k in ("heat", "dispersion", "next", "rollout"))
+        body.append([words, *(f"{x:.2e}" for x in numbers)])
+    n = rows[0]["item"]["n"] if rows else 0
+    return ["## Splitting accuracy and the quality of operators (Table 3)", "",
+            "Plain U-Nets for heat (beta = 0.2) and dispersion (gamma = 0.5), one each, composed "
+            f"by Strang splitting; mean NRMSE over {n} test fields.", "",
+            *table(head, body), *origin("splitting", rows)]  # fmt: skip
+
+
+def mixed(folder: Path) -> list[str]:
+    rows = read_rows("mixed", folder)
+    head = ["training", "operators", "direct, published", "beam, published", "direct", "beam",
+            "pursuit", "n", "trained"]  # fmt: skip
+    body = []
+    for (split, size), published in PUBLISHED_MIXED.items():
+        found = [pick(rows, split=split, operators=size, method=m)
+                 for m in ("direct", "beam", "pursuit")]  # fmt: skip
+        body.append([split, str(size), *(f"{x:.3f}" for x in published), *map(cell, found),
+                     *facts(found)])  # fmt: skip
+    return ["## Training on mixed physics (Table 5)", "",
+            "Advection-diffusion with spectral operators, tested on c and D in [0.01, 2].", "",
+            *table(head, body), *origin("mixed", rows)]  # fmt: skip
+
+
+def facts(found: list[Row | None]) -> list[str]:
+    """Trajectories and training of a row of a table."""
+    one = next((r for r in found if r), None)
+    if one is None:
+        return ["", ""]
+    minutes = one.get("core_minutes")
+    spent = f", {minutes:.1f} minutes of one core" if minutes else ""
+    return [str(one["n"]), f"{one['item']['steps']} steps{spent}"]
+
+
+def recipe(folder: Path) -> list[str]:
+    rows = read_rows("recipe", folder)
+    head = ["column", "published", "published, without", "beam", "beam, without", "pursuit",
+            "pursuit, without", "n", "trained"]  # fmt: skip
+    body = []
+    for column, published in PUBLISHED_RECIPE.items():
+        with_, without = ("codebook", "in-context") if column == "NS" else ("in-context", "plain")
+        found = [pick(rows, column=column, recipe=r, method=m)
+                 for m in ("beam", "pursuit") for r in (with_, without)]  # fmt: skip
+        body.append([column, *(f"{x:.3f}" for x in published), *map(cell, found), *facts(found)])
+    return ["## The recipe of the training (Table 6)", "",
+            "*Without*: no in-context pairs (A+D, c, D), no codebook (NS). Spectral operators, "
+            "equal steps.", "", *table(head, body), *origin("recipe", rows)]  # fmt: skip
+
+
+def sweeps(folder: Path) -> list[str]:
+    rows = read_rows("unets", folder)
+    lines = ["## Dictionary size, window length and trials with U-Nets (Tables 7 and 8)", "",
+             "Advection + diffusion with the bundled U-Nets; the same for spectral operators on 32 "
+             "trajectories: [the search, measured](search.md#sensitivity).", ""]  # fmt: skip
+    body = []
+    for axis, published in PUBLISHED_SWEEP.items():
+        for at, value in published.items():
+            found = [pick(rows, axis=axis, at=at, method=m) for m in ("beam", "pursuit")]
+            n = next((str(r["n"]) for r in found if r), "")
+            body.append([f"{axis} = {at}", f"{value:.3f}", *map(cell, found), n])
+    lines += table(["setting", "beam, published", "beam", "pursuit", "n"], body)
+    trials = [r for r in rows if r["item"]["axis"] == "trials"]
+    if trials:
+        lines += ["", *table(["trials of uniform search", "fit", "forecast", "n"], (
+            [str(r["item"]["at"]), f"{r['fit_error']:.4f}", cell(r), str(r["n"])]
+            for r in trials))]  # fmt: skip
+    return lines + origin("unets", rows)
+
+
+def wallclock(folder: Path) -> list[str]:
+    rows = read_rows("wallclock", folder)
+    columns = ("A+D", "c", "D")
+
+    def timed(row: Row | None) -> str:
+        return NOT if row is None else f"{cell(row)}, {row['seconds']:.2f} s"
+
+    body = []
+    for steps in (100, 500, 2000):
+        body.append(
+            [f"GEPS, {steps} steps, published", *(PUBLISHED_GEPS[steps, c] for c in columns)]
+        )
+    body.append(["beam, published", *(PUBLISHED_BEAM[c] for c in columns)])
+    for steps in (100, 500, 2000):
+        found = [pick(rows, column=c, method="geps", steps=steps) for c in columns]
+        body.append([f"GEPS, {steps} steps", *map(timed, found)])
+    for family in ("spectral", "unet"):
+        for method in ("beam", "pursuit"):
+            found = [pick(rows, column=c, method=method, family=family) for c in columns]
+            body.append([f"{method}, {family}", *map(timed, found)])
+    n = rows[-1]["n"] if rows else 0
+    return ["## Seconds per trajectory beside adaptation by gradient (Table 9)", "",
+            f"Published times are those of an A100, ours of one core; {n} trajectories.", "",
+            *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip

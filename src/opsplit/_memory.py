@@ -1,0 +1,36 @@
+"""How much memory there is, and a refusal before more than that is asked for."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from opsplit.errors import OpsplitError
+
+
+def room() -> float:
+    """Bytes that this process can still take, as far as the system says."""
+    left = math.inf
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable"):
+                left = int(line.split()[1]) * 1024.0
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            left = min(left, limit - pages * float(resource.getpagesize()))
+    except (ImportError, OSError, ValueError, IndexError):
+        pass  # Not every system says it.
+    return left
+
+
+def check_room(what: str, size: float, remedy: str = "use a part of it") -> None:
+    """Refuse what does not fit into memory, with the number of bytes that it takes."""
+    left = room()
+    if size > left:
+        raise OpsplitError(
+            f"{what} takes {size / 1e9:.3g} GB of memory, of which {max(0.0, left) / 1e9:.3g} GB "
+            f"are free; {remedy}."
+        )

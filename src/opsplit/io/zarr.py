@@ -12,7 +12,8 @@ from typing import Any
 from opsplit._files import read_json
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
-from opsplit.io.guard import CHUNK_MB, SMALL, reading
+from opsplit.io.examine import CHUNK_MB, SMALL
+from opsplit.io.guard import reading
 from opsplit.io.netcdf import of_dataset
 
 HEADERS = ("zarr.json", ".zarray")

@@ -54,7 +54,7 @@ class OperatorDictionary:
         terms: what is known about the term of a coefficient.
         max_strengths: the largest strength that a search may give every operator.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> dictionary = opsplit.load_model("advection-diffusion").dictionary
         >>> len(dictionary.subsample(16, seed=0))

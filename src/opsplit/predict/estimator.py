@@ -46,8 +46,7 @@ class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
-            model that takes the data and keeps the one that explains most.
+        model: a bundled name, a directory, a loaded model, or `"auto"`: the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -67,7 +66,7 @@ class OperatorSplitter(Shown):
     trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
     `ranking_` (the models that were tried, best first).
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
         >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)
@@ -92,19 +91,10 @@ class OperatorSplitter(Shown):
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     ranking_: tuple[Ranked, ...]
-    seconds_: float
-
     PARAMETERS = (
-        "model",
-        "search",
-        "family",
-        "scheme",
-        "refinement",
-        "window",
-        "denoise",
-        "device",
+        "model", "search", "family", "scheme", "refinement", "window", "denoise", "device",
         "memory_mb",
-    )
+    )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -160,12 +150,9 @@ class OperatorSplitter(Shown):
                 (default: found from the frames).
         """
         if self.model == AUTO:
-            given: dict[str, Any] = {
-                "times": times, "trajectory": trajectory, "boundary": boundary
-            }  # fmt: skip
             return fit_best(
-                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
-                own=dictionary is not None,
+                self, report, u=u, dt=dt, extent=extent, dictionary=dictionary, times=times,
+                trajectory=trajectory, boundary=boundary,
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)

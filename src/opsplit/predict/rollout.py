@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class Forecast:
     """Predicted frames `(time, channel, *space)` at `times` after the last observed frame.
 
-    Example:
+    Examples:
         >>> import torch, opsplit
         >>> opsplit.Forecast(torch.zeros(2, 1, 8), torch.tensor([0.1, 0.2])).status
         'ok'

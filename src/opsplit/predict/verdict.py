@@ -55,7 +55,7 @@ class Basis(StrEnum):
 class Verdict:
     """The judgement of one fit.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> from opsplit.predict.verdict import Level
         >>> opsplit.Verdict(Level.EXPLAINED, 0.02, 0.99).trusted

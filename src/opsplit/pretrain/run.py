@@ -56,7 +56,7 @@ def pretrain(
     Raises:
         OpsplitError: if the data cannot be trained on, or `out` holds another training.
 
-    Example:
+    Examples:
         >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
     execution = execution or Execution()

@@ -60,7 +60,7 @@ class Pursuit(Strategy):
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Pursuit(max_seconds=5))
     """

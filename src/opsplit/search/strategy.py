@@ -89,7 +89,7 @@ class Strategy(Settings, ABC):
         finalists: how many compositions are finalists.
         slack: finalists fit at most this much worse than the best, as a share.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> isinstance(opsplit.Pursuit(max_seconds=2), opsplit.Strategy)
         True

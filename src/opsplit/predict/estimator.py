@@ -56,8 +56,7 @@ class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
-            model that takes the data and keeps the one that explains most.
+        model: a bundled name, a directory, a loaded model, or `"auto"`: the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -102,19 +101,10 @@ class OperatorSplitter(Shown):
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     ranking_: tuple[Ranked, ...]
-    seconds_: float
-
     PARAMETERS = (
-        "model",
-        "search",
-        "family",
-        "scheme",
-        "refinement",
-        "window",
-        "denoise",
-        "device",
+        "model", "search", "family", "scheme", "refinement", "window", "denoise", "device",
         "memory_mb",
-    )
+    )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -173,12 +163,9 @@ class OperatorSplitter(Shown):
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
         if self.model == AUTO:
-            given: dict[str, Any] = {
-                "times": times, "trajectory": trajectory, "boundary": boundary
-            }  # fmt: skip
             return fit_best(
-                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
-                own=dictionary is not None,
+                self, report, u=u, dt=dt, extent=extent, dictionary=dictionary, times=times,
+                trajectory=trajectory, boundary=boundary,
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)

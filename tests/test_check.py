@@ -122,14 +122,29 @@ def test_irregular_and_unknown_times(wave: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_ends(tmp_path: Path) -> None:
-    ramp = np.linspace(0, 1, 64) * np.ones((9, 1))
+    ramp = np.exp(np.linspace(0, 2, 64)) * np.ones((9, 1))
     guessed = run(ramp, tmp_path, dt=0.1)["boundary of x"]
     assert guessed.verdict == "warning" and "not periodic" in guessed.words
     recording = opsplit.read(ramp, dt=0.1, boundary="periodic")
     told = {f.check: f for f in opsplit.check(recording)}["boundary of x"]
     assert told.verdict == "fault" and "said to be periodic" in told.words
-    recording = opsplit.read(ramp, dt=0.1, boundary="reflect")
+    recording = opsplit.read(ramp, dt=0.1, boundary="insulated")
+    told = {f.check: f for f in opsplit.check(recording)}["boundary of x"]
+    assert told.verdict == "warning" and "said to be neumann, but at a wall" in told.words
+    even = np.cos(np.linspace(0, np.pi, 64)) * np.ones((9, 1))
+    recording = opsplit.read(even, dt=0.1, boundary="insulated")
     assert {f.check: f for f in opsplit.check(recording)}["boundary of x"].verdict == "ok"
+
+
+def test_a_rod_between_fixed_values_is_not_called_periodic(tmp_path: Path) -> None:
+    x = np.linspace(0, np.pi, 65)
+    rod = np.exp(-0.01 * np.arange(9))[:, None] * np.sin(x) + 0.3 * np.sin(3 * x)
+    guessed = run(rod, tmp_path, dt=0.1)["boundary of x"]
+    assert guessed.verdict == "warning" and "look like dirichlet ends" in guessed.words
+    warm = run(300 + rod, tmp_path, dt=0.1)["boundary of x"]
+    assert "look like dirichlet=300 ends" in warm.words
+    told = opsplit.check(opsplit.read(rod, dt=0.1, boundary="fixed"))
+    assert {f.check: f for f in told}["boundary of x"].verdict == "ok"
 
 
 def test_noise_and_means(wave: np.ndarray, tmp_path: Path) -> None:

@@ -68,8 +68,10 @@ def test_data(cli: Cli, waves: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_ends_that_do_not_meet(cli: Cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.exp(np.linspace(0, 2, 64)) * np.ones((9, 1)))
+    assert "boundary not periodic (a guess: the jump across the ends is" in cli("describe a.npy")
     np.save(tmp_path / "a.npy", np.linspace(0, 1, 64) * np.ones((9, 1)))
-    assert "boundary not periodic (a guess: the jump across the ends is 63" in cli("describe a.npy")
+    assert "boundary dirichlet:dirichlet=1 (a guess" in cli("describe a.npy")
 
 
 def test_all_missing_is_valid_json(cli: Cli, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_axes_and_values(shape: tuple[int, ...], trajectories: int) -> None:
     np.testing.assert_array_equal(found["time"].values, times)
     np.testing.assert_allclose(found["x"].values, [0, 0.5, 1, 1.5])
     assert found.attrs["extent"] == list(grid.extent)
-    assert found.attrs["boundary"] == ", ".join(["reflect"] * len(shape))
+    assert found.attrs["boundary"] == ", ".join(["neumann"] * len(shape))
     assert found.attrs["seed"] == 0
 
 

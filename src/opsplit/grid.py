@@ -9,11 +9,11 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from opsplit.boundary import normal
 from opsplit.errors import OpsplitError
 from opsplit.settings import SIZE, AtMost, Between, Settings
 
 MOST_POINTS = 2**30
-BOUNDARIES = ("periodic", "reflect", "zero")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,14 @@ class Grid(Settings):
     Arguments:
         shape: points per axis.
         extent: physical length per axis.
-        boundary: `"periodic"`, `"reflect"` or `"zero"` per axis; one word stands for all axes.
+        boundary: per axis `"periodic"`, `"dirichlet"` (`"dirichlet=300"`), `"neumann"` or `"open"`,
+            with a colon between different ends; one word stands for all axes. Synonyms such as
+            `"insulated"` are understood, see `boundary.py`.
+
+    Examples:
+        >>> import opsplit
+        >>> opsplit.Grid((64, 64), (1.0, 2.0)).spacing
+        (0.015625, 0.03125)
     """
 
     shape: Annotated[tuple[int, ...], AtMost(3), Between(1, MOST_POINTS)]
@@ -49,12 +56,9 @@ class Grid(Settings):
             raise OpsplitError(
                 f"Grid axes need at least 2 points and a positive length, got {shape} and {extent}."
             )
-        for word in boundary:
-            if word not in BOUNDARIES:
-                raise OpsplitError(f"Unknown boundary {word!r}; choose from {list(BOUNDARIES)}.")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "extent", extent)
-        object.__setattr__(self, "boundary", boundary)
+        object.__setattr__(self, "boundary", tuple(normal(str(word)) for word in boundary))
         super().__post_init__()
 
     def check(self) -> None:

@@ -115,7 +115,7 @@ def test_the_wells_own_reader_opens_our_files(kind: str, tmp_path: Path) -> None
         fields = torch.cat([sample["input_fields"], sample["output_fields"]])
         assert torch.equal(fields.movedim(-1, 1), made.data[i])
         assert sample["constant_scalars"].tolist() == pytest.approx([0.1 * (i + 1), 0.051])
-        codes = {"periodic": 2.0, "reflect": 0.0}
+        codes = {"periodic": 2.0, "neumann": 0.0}
         assert sample["boundary_conditions"].tolist() == [
             [codes[word]] * 2 for word in made.grid.boundary
         ]

@@ -120,3 +120,28 @@ def test_families_of_terms_survive_json() -> None:
         2, 2, 0.1, Derivatives(("lap", "x.lap"), 2.0), Products(("0*1", "1*0:x"), centre=(1.0, 2.0))
     )
     assert OperatorFamily.from_json(family.to_json()) == family
+
+
+@pytest.mark.parametrize("per_operator", [False, True])
+def test_reactions_without_transforms_flow_as_with_them(per_operator: bool) -> None:
+    """Point by point or mode by mode: the same steps, up to rounding."""
+    terms = ("0*1*1", "@", "0*0@x")
+    family = Spectral(
+        2, 2, 0.1, Derivatives(("", "lap"), 1.0),
+        Products(terms, alias_reactions=True, centre=(0.1, -0.2)),
+    )  # fmt: skip
+    reaction = [0.3, 0, -0.2, 0, -1.0, 0.5, 0, 1.0, 0, 0]
+    spread, flux = list(reaction), list(reaction)
+    spread[1], flux[6] = 0.1, 0.7
+    parameters = torch.tensor([reaction, spread, flux], dtype=torch.float64)
+    prepared = family.prepare(parameters, Grid((8, 6), (1.0, 2.0)))
+    found = family._local(prepared)
+    assert found is not None and found.tolist() == [True, False, False]
+    generator = torch.Generator().manual_seed(0)
+    u = torch.randn(3, 2, 2, 8, 6, generator=generator, dtype=torch.float64)
+    h = torch.tensor([0.2, 0.1, 0.3], dtype=torch.float64) if per_operator else 0.2
+    alone = prepared.take(torch.tensor([0]))
+    torch.testing.assert_close(family.rate(prepared, u)[:1], family.rate(alone, u[:1]))
+    own = h[:1] if isinstance(h, torch.Tensor) else h
+    torch.testing.assert_close(family.flow(alone, u[:1], own), family._flow(alone, u[:1], own))
+    torch.testing.assert_close(family.flow(prepared, u, h)[:1], family.flow(alone, u[:1], own))

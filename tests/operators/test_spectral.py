@@ -172,7 +172,7 @@ def test_the_start_is_close_to_standing_still(
 @pytest.mark.parametrize(
     ("grid", "sentence"),
     [
-        (Grid((32,), (1.0,), "zero"), 'need periodic axes.*family="unet" for walls'),
+        (Grid((32,), (1.0,), "zero"), "need periodic axes.*continues fields beyond walls"),
         (Grid((32, 32), (1.0, 1.0)), "act on 1-D fields, the data are 2-D"),
     ],
 )

@@ -274,7 +274,7 @@ def test_a_family_is_built_again_from_its_configuration() -> None:
         (Grid((16, 16), (1.0, 1.0)), "act on 1-D fields, the data are 2-D"),
         (
             Grid((16,), (1.0,), "reflect"),
-            "made for boundaries .*periodic.* the data have .*reflect",
+            "made for boundaries .*periodic.* the data have .*neumann",
         ),
     ],
 )
@@ -347,7 +347,8 @@ def test_missing_settings_are_taken_from_the_training_data() -> None:
         ({"normalise_from": 5}, "normalise_from must lie in 0..4, got 5"),
         ({"normalise_from": True}, "normalise_from must be a whole number, got True"),
         ({"boundary": ("zero",), "ndim": 2}, "2 axes need as many boundaries"),
-        ({"boundary": ("sticky",)}, "boundary must be one of periodic, reflect, zero"),
+        ({"boundary": ("sticky",)}, "Unknown boundary 'sticky'"),
+        ({"boundary": ("dirichlet=3",)}, "boundary must be one of periodic, neumann"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object], sentence: str) -> None:

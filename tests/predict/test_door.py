@@ -101,11 +101,12 @@ def test_dates_go_on(fit: Fit, made: Trajectories) -> None:
 
 
 def test_boundaries_of_the_data_are_not_replaced(fit: Fit, made: Trajectories) -> None:
-    walls = replace(made, grid=Grid((64,), (16.0,), "reflect"))
-    with pytest.raises(OpsplitError, match="boundaries reflect, the model periodic"):
-        fit(walls)
-    with pytest.raises(OpsplitError, match="boundaries reflect"):
-        fit(opsplit.read(made.data[0].numpy(), axes="t,c,x", dt=DT, boundary="reflect"))
+    for word in ("open", "neumann:open"):
+        ends = replace(made, grid=Grid((64,), (16.0,), word))
+        with pytest.raises(OpsplitError, match=f"boundaries {word}, the model periodic"):
+            fit(ends)
+        with pytest.raises(OpsplitError, match=f"boundaries {word}"):
+            fit(opsplit.read(made.data[0].numpy(), axes="t,c,x", dt=DT, boundary=word))
 
 
 @pytest.fixture(scope="module")

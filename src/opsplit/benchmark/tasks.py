@@ -147,6 +147,13 @@ COLUMNS: dict[str, dict[str, Column]] = {
     ),
 }
 
+OTHERS: dict[str, dict[str, Column]] = {
+    "line": {"mix": Column("line", "mix", 34, (0, 0), {}, "mechanisms on a line")},
+}
+"""Columns that no table of the paper has, for calibration and demonstration."""
+
+IN_SPACE = Column("gray-scott-3d", "GS", 16, (0, 0), {}, "Gray-Scott in space")
+"""Shown, but no column of a table: the paper has no such benchmark."""
 DEMONSTRATED = {"combined": "all3"}
 """The column that a demonstration shows, where it is not the first."""
 
@@ -179,13 +186,16 @@ MAP = CoefficientMap(
 
 
 def columns(physics: str) -> dict[str, Column]:
-    if physics not in COLUMNS:
-        raise OpsplitError(f"No benchmark for {physics!r}; choose from {sorted(COLUMNS)}.")
-    return COLUMNS[physics]
+    known = COLUMNS | OTHERS
+    if physics not in known:
+        raise OpsplitError(f"No benchmark for {physics!r}; choose from {sorted(known)}.")
+    return known[physics]
 
 
 def demo_column(physics: str) -> Column:
     """The column of an equation that a demonstration shows."""
+    if physics == IN_SPACE.physics:
+        return IN_SPACE
     held = columns(physics)
     return held[DEMONSTRATED.get(physics, next(iter(held)))]
 

@@ -34,8 +34,8 @@ class Demo(Common):
         from opsplit.model import locate
         from opsplit.physics import get_physics
 
-        get_physics(self.physics)
-        folder = locate(self.model) if self.model else locate(self.physics, self.family)
+        bundled = get_physics(self.physics).model or self.physics
+        folder = locate(self.model) if self.model else locate(bundled, self.family)
         once(self, self.work, self.words, model_files(folder))
 
     def work(self) -> dict[str, Any]:
@@ -43,19 +43,27 @@ class Demo(Common):
         from opsplit.benchmark.compare import METHODS, compare
         from opsplit.benchmark.tasks import demo_column, example
         from opsplit.model import load_model
+        from opsplit.physics import get_physics
         from opsplit.report.figures import demo_figure, frames_figure
+        from opsplit.report.space import space_figure
 
         assert self.out is not None
         column = demo_column(self.physics)
-        model = load_model(self.model) if self.model else load_model(self.physics, self.family)
+        bundled = get_physics(self.physics).model or self.physics
+        model = load_model(self.model) if self.model else load_model(bundled, self.family)
         observed, future = example(column, self.seed)
         loaded = time.perf_counter()
         line = observed.grid.ndim == 1
         # The paper's search takes minutes on a plane.
         methods = METHODS if line else tuple(name for name in METHODS if name != "beam")
+        if observed.grid.ndim > model.config.ndim:
+            # The hypernetwork reads no operator from fields with more axes than its own.
+            methods = METHODS[-1:]
         found = compare(model, observed, future, methods, column.operators, self.device)
         if line:
             demo_figure(found.rollout(), self.out / "demo.png")
+        elif observed.grid.ndim == 3:
+            space_figure(found.rollout(), self.out / "demo.png")
         else:
             frames_figure([found.rollout()], self.out / "demo.png")
         splitter = found.best

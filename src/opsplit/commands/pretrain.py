@@ -46,7 +46,7 @@ class Pretrain(Common):
     extent: tuple[float, ...] | None = None
     """Length of every space axis of --data, if the file does not say it."""
     boundary: tuple[str, ...] | None = None
-    """periodic, reflect or zero, for every axis of --data, if the file does not say it."""
+    """periodic, neumann, dirichlet or open, per axis of --data, if the file does not say it."""
     method: str | None = None
     """Train a baseline instead: fno, mpp, geps, zebra or disco, with flags of its own (see
     `opsplit pretrain --method fno --help`)."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._text import plain
+from opsplit.boundary import normal
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
@@ -135,6 +136,7 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         tuple(_printable(where, "channels", dict.fromkeys(channels))), coefficients,
         tuple(map(plain, said)), guessed, fetch_on(space), origin, raw.layout,
         _printable(where, "terms", raw.terms),
+        box=flags.extent is not None and raw.extent is None and not raw.coordinates,
     )  # fmt: skip
 
 
@@ -231,11 +233,14 @@ def _boundary(raw: Raw, flags: Flags, guessed: dict[str, str]) -> tuple[str, ...
     words = flags.boundary
     if isinstance(words, str):
         words = words.split(",")
-    given = None if words is None else tuple(words) * (ndim if len(words) == 1 else 1)
+    given = None
+    if words is not None:
+        given = tuple(normal(str(word)) for word in words) * (ndim if len(words) == 1 else 1)
     if raw.boundary is not None:
-        if given is not None and given != raw.boundary:
-            _refuse(raw.source, "boundaries", ",".join(raw.boundary), ",".join(given))
-        return raw.boundary
+        held = tuple(normal(str(word)) for word in raw.boundary)
+        if given is not None and given != held:
+            _refuse(raw.source, "boundaries", ",".join(held), ",".join(given))
+        return held
     if given is None:
         guessed["boundary"] = "Nothing says what the boundaries are: they are taken as periodic."
     return given or ("periodic",) * ndim

@@ -40,7 +40,15 @@ class Recording:
         fetch: `(trajectory, frames)` to `(time, channel, *space)`, unchecked.
         origin: coordinate of the first point of every axis.
         terms: what the coefficients multiply, where the file says it.
+        box: whether the extent is the length of the box as the caller gave it, not a number of
+            spacings; between walls the two may differ.
         layout: which of its layouts the format has here, for writing a forecast alike.
+
+    Examples:
+        >>> import numpy, opsplit
+        >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
+        >>> opsplit.read("frames.npy", dt=0.1).shape
+        (1, 8, 1, 32)
     """
 
     source: str
@@ -56,6 +64,7 @@ class Recording:
     origin: tuple[float, ...] = ()
     layout: str = ""
     terms: Mapping[str, str] = field(default_factory=dict)
+    box: bool = False
 
     def __len__(self) -> int:
         return self.shape[0]

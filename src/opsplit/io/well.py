@@ -29,7 +29,7 @@ from opsplit.trajectories import Trajectories
 
 SUFFIXES = (".hdf5", ".h5")
 AXES = ("x", "y", "z")
-BOUNDARY_TYPES = {"periodic": "PERIODIC", "reflect": "WALL", "zero": "OPEN"}
+BOUNDARY_TYPES = {"periodic": "PERIODIC", "neumann": "WALL", "open": "OPEN"}
 CHUNK = 2**18
 """Numbers in a chunk, which is what a reader fetches and what a checksum covers."""
 
@@ -90,9 +90,11 @@ def _write_frame(file: Any, part: Trajectories, name: str, facts: Mapping[str, s
         _flagged(space, axis, coordinates.float().numpy())
     boundaries = file.create_group("boundary_conditions")
     for axis, word, points in zip(axes, grid.boundary, grid.shape, strict=True):
-        group = boundaries.create_group(f"{axis}_{BOUNDARY_TYPES[word].lower()}")
+        # The format knows three kinds of ends; the word itself says which of ours it is.
+        kind = BOUNDARY_TYPES.get(word, "WALL")
+        group = boundaries.create_group(f"{axis}_{kind.lower()}")
         group.attrs.update(
-            {"bc_type": BOUNDARY_TYPES[word], "sample_varying": False, "time_varying": False}
+            {"bc_type": kind, "boundary": word, "sample_varying": False, "time_varying": False}
         )
         _names(group, "associated_dims", (axis,))
         _names(group, "associated_fields", ())
@@ -166,7 +168,7 @@ def read_well(paths: str | Path | Sequence[str | Path], split: str = "train") ->
 
     All fields become channels, vectors and tensors one per component (`v_x`, `v_y`); fields
     constant in time or along an axis are spread over it. Scalars become coefficients, except
-    those that vary in time. Walls are read as `reflect`, open ends as `zero`.
+    those that vary in time. Walls are read as `neumann` ends.
 
     Arguments:
         paths: of a folder with `data/train`, the files of `split` are read.
@@ -295,11 +297,12 @@ def _read_grid(path: Path, file: Any, axes: Sequence[str]) -> Grid:
                 f"{path} has a boundary {name} of type {boundary.attrs['bc_type']!r}; "
                 f"choose from {sorted(kinds)}."
             )
+        word = str(boundary.attrs.get("boundary", word))
         for axis in boundary.attrs["associated_dims"]:
             if words.setdefault(str(axis), word) != word:
                 raise OpsplitError(f"{path} has different boundaries at the two ends of {axis}.")
     # The Well takes ends of which nothing is said for open.
-    return Grid(tuple(shape), tuple(extent), tuple(words.get(axis, "zero") for axis in axes))
+    return Grid(tuple(shape), tuple(extent), tuple(words.get(axis, "open") for axis in axes))
 
 
 def _read_scalars(path: Path, file: Any, n: int) -> dict[str, np.ndarray]:

@@ -25,12 +25,14 @@ from opsplit.operators.spectral import (
 )
 from opsplit.operators.unet import UNet
 from opsplit.operators.wrappers import (
+    Along,
     BandLimited,
     Conserving,
     Homogeneous,
     Mirrored,
     Negated,
     NonAmplifying,
+    OnChannel,
     PotentialInputs,
     ShiftedStages,
     Standardised,
@@ -41,6 +43,7 @@ __all__ = [
     "FAMILIES",
     "LINEAR_PARTS",
     "NONLINEARITIES",
+    "Along",
     "BandLimited",
     "Conserving",
     "Derivatives",
@@ -56,6 +59,7 @@ __all__ = [
     "Negated",
     "NonAmplifying",
     "Nonlinearity",
+    "OnChannel",
     "OperatorFamily",
     "Polynomial",
     "PotentialInputs",

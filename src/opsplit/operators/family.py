@@ -101,6 +101,11 @@ class OperatorFamily(Settings, ABC):
     A family is a frozen dataclass of its settings. `E` operators act on `K` states each in one
     call, without a loop over either. A new family is one file with one subclass, listed in
     `operators/__init__.py`.
+
+    Examples:
+        >>> import opsplit
+        >>> opsplit.load_model("advection-diffusion").dictionary.parts[0].family.innermost.kind
+        'spectral'
     """
 
     channels: int
@@ -155,6 +160,14 @@ class OperatorFamily(Settings, ABC):
         """Operators whose small weights are exactly zero, where the family has such weights."""
         return self, parameters
 
+    def directed(self, parameters: Tensor) -> Tensor:
+        """Which operators `(E,)` single out a direction, or are not known to be free of one."""
+        return torch.ones(len(parameters), dtype=torch.bool, device=parameters.device)
+
+    def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
+        """Operators without a direction as operators on fields with more axes."""
+        raise OpsplitError(f"Nothing says how {self.kind} operators act on {ndim}-D fields.")
+
     def fitted(self, examples: Examples) -> Self:
         """The same family with channels, axes, step and units taken from training data."""
         return self
@@ -203,6 +216,8 @@ FAMILIES: Registry[type[OperatorFamily]] = Registry(
         "shifted-stages": "opsplit.operators.wrappers:ShiftedStages",
         "band-limited": "opsplit.operators.wrappers:BandLimited",
         "non-amplifying": "opsplit.operators.wrappers:NonAmplifying",
+        "along": "opsplit.operators.wrappers:Along",
+        "on-channel": "opsplit.operators.wrappers:OnChannel",
         "mirrored": "opsplit.operators.wrappers:Mirrored",
         "negated": "opsplit.operators.wrappers:Negated",
     },

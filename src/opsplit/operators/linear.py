@@ -58,6 +58,16 @@ class Linear(OperatorFamily):
         zero, one = torch.zeros(self.n_parameters), torch.ones(self.n_parameters)
         return Initialisation(zero, one, 1e3 * one)
 
+    def directed(self, parameters: Tensor) -> Tensor:
+        d = self.ndim
+        return parameters[:, [*range(1, 1 + d), *range(2 + d, 2 + 2 * d)]].ne(0).any(1)
+
+    def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
+        made = Linear(self.channels, ndim)
+        out = parameters.new_zeros(len(parameters), made.n_parameters)
+        out[:, 0], out[:, 1 + ndim] = parameters[:, 0], parameters[:, 1 + self.ndim]
+        return made, out
+
     def check_grid(self, grid: Grid) -> None:
         super().check_grid(grid)
         if not grid.periodic:

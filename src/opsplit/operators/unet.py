@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from opsplit.boundary import normal
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.integrators import rk38
@@ -33,10 +34,15 @@ from opsplit.operators.family import (
     unpack,
 )
 from opsplit.operators.flops import convolution_flops
-from opsplit.settings import Between
+from opsplit.settings import AtMost, Between
 
 CONVOLUTION: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-PADDING = {"periodic": "circular", "reflect": "reflect", "zero": "constant"}
+PADDING = {
+    "periodic": "circular",
+    "neumann": "reflect",
+    "dirichlet": "constant",
+    "open": "constant",
+}
 LEVELS = 4
 NORM_GROUPS = 4
 
@@ -80,7 +86,7 @@ class UNet(OperatorFamily):
     channels: Channels = 1
     ndim: Axes = 1
     max_step: Step | None = None
-    boundary: tuple[Literal["periodic", "reflect", "zero"], ...] | None = None
+    boundary: Annotated[tuple[str, ...], AtMost(3)] | None = None
     width: Annotated[int, Between(4, 512)] = 8
     normalise_from: Annotated[int, Between(0, LEVELS)] = 0
 
@@ -89,7 +95,15 @@ class UNet(OperatorFamily):
             raise OpsplitError(
                 f"UNet: width must be a multiple of {NORM_GROUPS}, got {self.width}."
             )
-        if self.boundary is not None and len(self.boundary) != self.ndim:
+        if self.boundary is None:
+            return
+        object.__setattr__(self, "boundary", tuple(map(normal, self.boundary)))
+        for word in self.walls:
+            if word not in PADDING:
+                raise OpsplitError(
+                    f"UNet: boundary must be one of {', '.join(PADDING)}, got {word!r:.60}."
+                )
+        if len(self.boundary) != self.ndim:
             raise OpsplitError(
                 f"UNet: {self.ndim} axes need as many boundaries, got {self.boundary}."
             )
@@ -174,8 +188,7 @@ class UNet(OperatorFamily):
     def fitted(self, examples: Examples) -> Self:
         grid = examples.grid
         return replace(
-            self, channels=examples.channels, ndim=grid.ndim, boundary=grid.boundary,  # type: ignore[arg-type]
-
+            self, channels=examples.channels, ndim=grid.ndim, boundary=tuple(grid.boundary),
             max_step=SLACK * examples.dt if self.max_step is None else self.max_step,
         )  # fmt: skip
 
@@ -300,7 +313,7 @@ class UNet(OperatorFamily):
             # Pads of torch count from the last axis backwards, two numbers per axis.
             pads = [int(self.walls[d - 1 - i // 2] == word) for i in range(2 * d)]
             # A single cell has no neighbour to reflect; it repeats itself.
-            lonely = word == "reflect" and min(x.shape[-d:]) == 1
+            lonely = word == "neumann" and min(x.shape[-d:]) == 1
             x = F.pad(x, pads, mode="replicate" if lonely else PADDING[word])
         return x
 

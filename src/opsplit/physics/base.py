@@ -23,6 +23,12 @@ class Physics(ABC):
     """An equation `du/dt = sum_k mu_k F_k(u)` with samplers for fields and coefficients.
 
     A new equation is one file with one subclass, listed in `physics/__init__.py`.
+
+    Examples:
+        >>> import opsplit
+        >>> physics = opsplit.get_physics("advection-diffusion")
+        >>> physics.generate("A+D", 2, seed=0, frames=3).data.shape
+        torch.Size([2, 3, 1, 256])
     """
 
     name: ClassVar[str]
@@ -35,6 +41,8 @@ class Physics(ABC):
     """The right-hand-side term of every coefficient: `{"D": Term("u_xx", order=2, degree=1)}`."""
     splits: ClassVar[Mapping[str, str]]
     """Name and meaning of every coefficient sampler."""
+    model: ClassVar[str] = ""
+    """The bundled model that knows its mechanisms (empty: the one of the same name)."""
     homogeneous: ClassVar[bool] = False
     """Whether `f(a u) = a f(u)`, so that observed windows may be scaled to unit size."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "cpu": {}}

@@ -1,4 +1,4 @@
-"""Two species that diffuse and react on a periodic square: the paper's third benchmark.
+"""Two species that diffuse and react on a periodic square or cube: the paper's third benchmark.
 
 A_t = D_A lap A - delta A B^2 + F (1 - A)
 B_t = D_B lap B + delta A B^2 - (F + k) B
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from opsplit.fourier import wavenumbers
+from opsplit.fourier import field_of, spectrum_of, squared_wavenumber
 from opsplit.grid import Grid
 from opsplit.integrators import integrating_factor_rk4
 from opsplit.physics.base import Coefficients, Physics
@@ -108,35 +108,35 @@ class GrayScott(Physics):
 
     def _clusters(self, generator: torch.Generator) -> Tensor:
         """A sum of periodic Gaussians, 10 to 100 on the whole square."""
-        area = math.prod(self.grid.extent) / 4
-        count = math.ceil(area * int(torch.randint(10, 101, (1,), generator=generator)))
-        draws = torch.rand(4, count, generator=generator, dtype=torch.float64)
+        share = math.prod(self.grid.extent) / 2**self.grid.ndim
+        count = math.ceil(share * int(torch.randint(10, 101, (1,), generator=generator)))
+        draws = torch.rand(2 + self.grid.ndim, count, generator=generator, dtype=torch.float64)
         height, sharpness = 1 + 2 * draws[0], 150 + 150 * draws[1]
         axes = []
-        for axis in (0, 1):
+        for axis in range(self.grid.ndim):
             length, points = self.grid.extent[axis], self.grid.shape[axis]
             x = length * torch.arange(points, dtype=torch.float64) / points
             gap = (x - length * draws[2 + axis][:, None]).abs()
             gap = torch.minimum(gap, length - gap)
             axes.append(torch.exp(-sharpness[:, None] * gap**2))
-        return torch.einsum("g,gx,gy->xy", height, *axes)
+        names = "xyz"[: self.grid.ndim]
+        return torch.einsum(f"g,{','.join(f'g{a}' for a in names)}->{names}", height, *axes)
 
     def solve(self, initial: Tensor, coefficients: Coefficients, times: Tensor) -> Tensor:
         """Strang splitting: diffusion with killing exactly, reaction with feeding by RK4."""
         moments = times.to(initial)
         moments = moments.expand(len(initial), -1) if moments.ndim == 1 else moments
         feed, kill, reaction, diffusion = (
-            coefficients[name].to(initial)[:, None, None, None]
+            coefficients[name].to(initial).reshape(-1, *[1] * (1 + self.grid.ndim))
             for name in ("F", "k", "reaction", "diffusion")
         )
-        kx, ky = wavenumbers(self.grid, initial.dtype, initial.device)
-        rate = torch.tensor(DIFFUSIVITY).to(initial)[:, None, None] * (kx**2 + ky**2) * diffusion
+        rate = self._damping(initial) * diffusion
         rate = rate + torch.cat([torch.zeros_like(kill), kill], 1)
         mixed = bool((reaction != 0).any())
         u, frames, now = initial, [], torch.zeros_like(moments[:, 0])
 
         def linear(v: Tensor, h: Tensor) -> Tensor:
-            return torch.fft.irfft2(torch.fft.rfft2(v) * torch.exp(-rate * h), s=v.shape[-2:])
+            return field_of(spectrum_of(v, self.grid.ndim) * torch.exp(-rate * h), self.grid.shape)
 
         def react(v: Tensor) -> Tensor:
             a, b = v[:, :1], v[:, 1:]
@@ -146,7 +146,7 @@ class GrayScott(Physics):
         for moment in moments.unbind(1):
             gap = moment - now
             steps = math.ceil(float(gap.max()) / SUBSTEP - 1e-9) if mixed else 1
-            h = (gap / max(1, steps))[:, None, None, None]
+            h = (gap / max(1, steps)).reshape(-1, *[1] * (1 + self.grid.ndim))
             for _ in range(steps):
                 u = linear(u, h / 2 if mixed else h)
                 if mixed:
@@ -159,15 +159,18 @@ class GrayScott(Physics):
     def term_fields(self, u: Tensor) -> dict[str, Tensor]:
         a, b = u[:, :1], u[:, 1:]
         turned = a * b * b
-        kx, ky = wavenumbers(self.grid, u.dtype, u.device)
-        rate = torch.tensor(DIFFUSIVITY).to(u)[:, None, None] * (kx**2 + ky**2)
-        spread = torch.fft.irfft2(-rate * torch.fft.rfft2(u), s=u.shape[-2:])
+        modes = -self._damping(u) * spectrum_of(u, self.grid.ndim)
         return {
             "F": torch.cat([1 - a, -b], 1),
             "k": torch.cat([0 * a, -b], 1),
             "reaction": torch.cat([-turned, turned], 1),
-            "diffusion": spread,
+            "diffusion": field_of(modes, self.grid.shape),
         }
+
+    def _damping(self, like: Tensor) -> Tensor:
+        """How fast diffusion damps every mode of either species, `(species, *modes)`."""
+        square = squared_wavenumber(self.grid, like.dtype, like.device)
+        return torch.tensor(DIFFUSIVITY).to(like).reshape(2, *[1] * self.grid.ndim) * square
 
 
 def _unchanged(u: Tensor, share: float) -> Tensor:
@@ -177,5 +180,6 @@ def _unchanged(u: Tensor, share: float) -> Tensor:
 
 def _to_unit_range(fields: Tensor) -> Tensor:
     """Every field stretched to [0, 1]."""
-    low, high = fields.amin((2, 3), keepdim=True), fields.amax((2, 3), keepdim=True)
+    space = tuple(range(2, fields.ndim))
+    low, high = fields.amin(space, keepdim=True), fields.amax(space, keepdim=True)
     return (fields - low) / (high - low).clamp_min(1e-12)

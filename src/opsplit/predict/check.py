@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
+from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
@@ -19,6 +20,7 @@ from opsplit.model import Model, bundled, load_config, load_model, locate
 from opsplit.predict.compatibility import compatibility, refuse
 from opsplit.predict.describe import SEAM, gaps
 from opsplit.predict.door import open_as
+from opsplit.predict.ends import ends_of
 from opsplit.predict.estimator import OperatorSplitter
 
 WINDOW = 16
@@ -44,7 +46,14 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One check and how it ended."""
+    """One check and how it ended.
+
+    Examples:
+        >>> import numpy, opsplit
+        >>> found = opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16)
+        >>> found[0].check
+        'constant dt'
+    """
 
     check: str
     verdict: Mark
@@ -78,6 +87,17 @@ def check(
         data: whatever `OperatorSplitter.fit` takes: a path, an array, `Trajectories`, xarray data.
         model: the model that knows the coefficients (default: found by their names).
         axes, channels, dt, extent, boundary: as in `opsplit.read`.
+
+    Returns:
+        One `Finding` per check, in a fixed order.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
+
+    Examples:
+        >>> import numpy, opsplit
+        >>> for finding in opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16):
+        ...     print(finding)  # doctest: +SKIP
     """
     recording = open_as(data, Flags(axes, channels, dt, extent, boundary))
     seen = survey(recording)
@@ -189,18 +209,30 @@ def _outliers(rate: np.ndarray) -> list[tuple[int, float]]:
 
 
 def _ends(recording: Recording, seen: Survey) -> list[Finding]:
+    """What is said about the ends of the axes, against what the frames show."""
     out = []
-    for axis, word, jump in zip("xyz", recording.grid.boundary, seen.seam, strict=False):
+    each = zip(
+        "xyz", recording.grid.boundary, seen.seam, ends_of(recording), ends_of(recording, True),
+        strict=False,
+    )  # fmt: skip
+    for axis, word, jump, ends, shown in each:
         words = f"the ends of {axis} differ by {jump:.3g} of the largest step between neighbours"
-        name = f"boundary of {axis}"
-        if word != "periodic":
+        name, known = f"boundary of {axis}", "boundary" in recording.known
+        like = f"the frames look like {shown.words} ends; say --boundary {shown.words}"
+        if word != PERIODIC and ends.smooth:
             out.append(Finding(name, Mark.OK, f"{word}; {words}."))
-        elif jump <= SEAM:
-            out.append(Finding(name, Mark.OK, f"periodic: {words}."))
-        elif "boundary" in recording.known:
+        elif word != PERIODIC:
+            rough = f"at a wall the frames are {ends.roughness:.2g} times as rough as inside"
+            out.append(Finding(name, Mark.WARNING, f"said to be {word}, but {rough}."))
+        elif jump > SEAM and known:
             out.append(Finding(name, Mark.FAULT, f"said to be periodic, but {words}."))
-        else:
+        elif shown.walls:
+            said = "said to be periodic, but" if known else "not periodic:"
+            out.append(Finding(name, Mark.WARNING, f"{said} {like}."))
+        elif jump > SEAM:
             out.append(Finding(name, Mark.WARNING, f"not periodic: {words}; say --boundary."))
+        else:
+            out.append(Finding(name, Mark.OK, f"periodic: {words}."))
     return out
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
-from opsplit.dictionary import OperatorDictionary
+from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
+from opsplit.model import lifted_config
 from opsplit.predict.units import Freedom
 from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
@@ -31,10 +32,13 @@ class Code(StrEnum):
     """What an issue is about."""
 
     NDIM = "ndim"
+    LIFTED = "lifted"
     CHANNEL_COUNT = "channel-count"
     CHANNEL_NAMES = "channel-names"
     CHANNEL_ORDER = "channel-order"
     BOUNDARY = "boundary"
+    WALLS = "walls"
+    SYMMETRY = "symmetry"
     DT_UNKNOWN = "dt-unknown"
     EXTENT_GUESSED = "extent-guessed"
     SPACING = "spacing"
@@ -59,6 +63,7 @@ class Severity(StrEnum):
 
 UNLIKE = frozenset(
     {
+        Code.WALLS,
         Code.EXTENT_GUESSED,
         Code.SPACING,
         Code.EXTENT,
@@ -75,7 +80,15 @@ UNLIKE = frozenset(
 
 @dataclass(frozen=True)
 class Issue:
-    """One reason why a model does not fit data, or what to mind if it does."""
+    """One reason why a model does not fit data, or what to mind if it does.
+
+    Examples:
+        >>> import opsplit
+        >>> config = opsplit.load_model("gray-scott").config
+        >>> line = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=0, frames=4)
+        >>> opsplit.compatibility(config, opsplit.read(line))[0].blocks
+        True
+    """
 
     code: Code
     severity: Severity
@@ -98,9 +111,23 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
     """All issues between a model and data; the model can be used if none of them blocks.
 
     Only the configuration of the model is needed, not its weights.
+
+    Returns:
+        The issues; an empty list if the data are like those of the training.
+
+    Examples:
+        >>> import opsplit
+        >>> physics = opsplit.get_physics("advection-diffusion")
+        >>> data = opsplit.read(physics.generate("A+D", 1, seed=0, frames=16))
+        >>> opsplit.compatibility(opsplit.load_model("advection-diffusion").config, data)
+        []
     """
     recording = data if isinstance(data, Recording) else read(data)
-    issues = [*_refusals(config, recording)]
+    ndim, issues = recording.grid.ndim, []
+    if ndim > config.ndim and (family := lifted_family(config.operator, ndim)) is not None:
+        issues = [lifted_issue(config, ndim)]
+        config = lifted_config(config, ndim, family)
+    issues += _refusals(config, recording)
     if not any(issue.blocks for issue in issues):
         issues += _notes(config, recording)
     return issues
@@ -221,7 +248,9 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
     """Coefficients that lie far beyond those of the operators."""
     issues = []
     for name, value in found.coefficients.items():
-        known = float(abs(dictionary.coefficients[name]).max())
+        # What a dictionary allows as a strength is known ground.
+        sizes = abs(dictionary.coefficients[name]) * dictionary.max_strengths / MAX_STRENGTH
+        known = float(sizes.max())
         if abs(value) > FACTOR * known > 0:
             words = (
                 f"{name} = {value:.4g} lies far beyond the operators of the dictionary, which "
@@ -275,6 +304,32 @@ def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
         "5 % of the change of a step. Do not trust the coefficients."
     )
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
+
+
+def lifted_issue(config: ModelConfig, ndim: int) -> Issue:
+    """The note on operators that act on fields with more axes than they were trained on."""
+    how = (
+        "along every axis where they have a direction" if config.ndim == 1
+        else "as they are, since they have no direction"
+    )  # fmt: skip
+    words = (
+        f"The operators were trained on {config.ndim}-D fields and act on these {ndim}-D ones "
+        f"{how}; nothing is calibrated there."
+    )
+    return Issue(Code.LIFTED, Severity.NOTE, words)
+
+
+def symmetry_issue(known: OperatorDictionary, kept: OperatorDictionary) -> list[Issue]:
+    """The note on operators that walls do not allow."""
+    still = {name for name, v in kept.coefficients.items() if v.any()}
+    gone = [name for name, v in known.coefficients.items() if v.any() and name not in still]
+    if not gone:
+        return []
+    words = (
+        f"The operators of {', '.join(gone)} do not keep the symmetry of the walls and are left "
+        "out: they would push the field through a wall."
+    )
+    return [Issue(Code.SYMMETRY, Severity.NOTE, words)]
 
 
 def resampled(given: Grid, used: Grid) -> Issue:

@@ -16,7 +16,11 @@ from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
 from opsplit.io.read import is_xarray, read
 from opsplit.io.recording import Recording
+from opsplit.model import lifted_grid
 from opsplit.trajectories import Trajectories, unmasked
+
+FEWEST = 8
+"""An axis of an array with fewer points than this is not taken for one of space."""
 
 
 def observe(given: Any, config: ModelConfig, flags: Flags | None = None) -> Recording:
@@ -87,12 +91,13 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     names = flags.names
     stated = flags.boundary
     silent = flags.dt is None and flags.times is None
+    ndim = _axes(given, config) if flags.ndim is None else flags.ndim
     made = Trajectories.from_numpy(
-        _stacked(given, config.ndim),
+        _stacked(given, ndim),
         dt=1.0 if silent else flags.dt,
         times=flags.times,
         extent=flags.extent,
-        ndim=config.ndim,
+        ndim=ndim,
         channels=names,
         boundary=("periodic" if stated is None
                   else stated.split(",") if isinstance(stated, str) else stated),
@@ -104,7 +109,26 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     unsaid = {"dt": silent, "extent": flags.extent is None, "boundary": stated is None}
     guessed = {what: f"Nothing says the {what}." for what, missing in unsaid.items() if missing}
     facts = (f"Read as {made.understood}.",)
-    return replace(known, source="array", format="array", facts=facts, guessed=guessed)
+    return replace(
+        known, source="array", format="array", facts=facts, guessed=guessed,
+        box=flags.extent is not None,
+    )  # fmt: skip
+
+
+def _axes(given: Any, config: ModelConfig) -> int:
+    """Space axes of an array: the model's, or more where only then the channels are the model's."""
+    if isinstance(given, list | tuple):
+        return config.ndim
+    shape = tuple(np.shape(given)) if not isinstance(given, Tensor) else tuple(given.shape)
+    for ndim in range(config.ndim, 4):
+        # (time, *space), (time, channel, *space), (trajectory, time, channel, *space)
+        before = shape[: len(shape) - ndim]
+        channels = before[-1] if len(before) in (2, 3) else len(before)
+        if channels == len(config.channels) and (
+            ndim == config.ndim or min(shape[-ndim:]) >= FEWEST
+        ):
+            return ndim
+    return config.ndim
 
 
 def _stacked(given: Any, ndim: int) -> Any:
@@ -176,9 +200,10 @@ def _contradiction(where: str, what: str, held: Any, given: Any) -> None:
 
 def _completed(recording: Recording, config: ModelConfig) -> Recording:
     """The model's box and boundaries where the data say nothing of them."""
-    grid, trained = recording.grid, config.grid
-    if grid.ndim != trained.ndim:
+    grid = recording.grid
+    if grid.ndim < config.ndim:
         return recording
+    trained = lifted_grid(config.grid, grid.ndim)
     guessed = dict(recording.guessed)
     if "extent" in guessed:
         sizes = " x ".join(f"{length:.4g}" for length in trained.extent)

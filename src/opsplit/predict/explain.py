@@ -15,12 +15,15 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
+from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
+from opsplit.predict.replay import Replay
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict, measure
+from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
-from opsplit.search import Objective, SearchResult, Strategy
+from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
@@ -90,6 +93,7 @@ class Explainer:
         used: the operators.
         plan: how to search.
         report: called with the share done and a few words.
+        walls: symmetries that the operators must keep.
     """
 
     def __init__(
@@ -99,7 +103,9 @@ class Explainer:
         used: OperatorDictionary,
         plan: Plan,
         report: Report | None = None,
+        walls: Walls | None = None,
     ) -> None:
+        self.walls = walls
         self.observed, self.model, self.used = observed, model, used
         self.plan, self.report = plan, report
         self.frames, self.moments = recent_frames(
@@ -121,6 +127,8 @@ class Explainer:
 
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
+        if isinstance(self.plan.search, Replay):
+            return self.attempt(self.plan.search.units)
         observed, config = self.observed, self.model.config
         tried = choose_units(
             self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
@@ -133,7 +141,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or time_is_up():
+            if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
                 break
             found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:
@@ -148,26 +156,30 @@ class Explainer:
             self.frames, self.moments, self.observed.grid, units, plan.clean, self._place
         )
         named = units.named(self.used)
+        if self.walls is not None:
+            named = self.walls.keeping(named, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
             named = oriented(named, window.grid, window.frames[0][-1])
         given = 1 if plan.refinement == "auto" else plan.refinement
-        objective = Objective(
-            named, window.joined, window.grid, window.steps(), plan.scheme, given,
-            min(plan.memory_mb, TOGETHER_MB),
-        )  # fmt: skip
-        needed = plan.search.least_mb(objective)
+        frames, steps = window.joined, window.steps()
+        search = plan.search
+        if isinstance(search, Pursuit) and is_large(frames):
+            frames, steps = last_frames(frames, steps)
+            named, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
+            given = found if plan.refinement == "auto" else given
+            search = confirming(search)
+        objective = self._objective(named, frames, window.grid, steps, given)
+        needed = search.least_mb(objective)
         if needed > plan.memory_mb:
             raise OpsplitError(
-                f"{len(named)} operators on fields of {window.joined[0].numel()} numbers need "
+                f"{len(named)} operators on fields of {frames[0].numel()} numbers need "
                 f"{needed:.0f} MB, the limit is {plan.memory_mb:.0f} MB; add --memory-mb "
                 f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
             )
         if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(
-                objective, lambda o: plan.search.run(o, self.report)
-            )
+            result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
         else:
-            result = plan.search.run(objective, self.report)
+            result = search.run(objective, self.report)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
@@ -176,9 +188,25 @@ class Explainer:
         )
         return Explanation(window, objective, result, operators, verdict)
 
+    def _objective(
+        self,
+        operators: OperatorDictionary,
+        frames: Tensor,
+        grid: Grid,
+        steps: float | list[float],
+        refinement: int,
+    ) -> Objective:
+        plan = self.plan
+        # The rates of a large window must fit, several frames of them.
+        most = plan.memory_mb if is_large(frames) else min(plan.memory_mb, TOGETHER_MB)
+        return Objective(operators, frames, grid, steps, plan.scheme, refinement, most)
+
+    def _run(self, objective: Objective) -> SearchResult:
+        return self.plan.search.run(objective, self.report)
+
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""
-        trained = self.model.disco.grid
+        trained = self.model.config.grid
         if self._bound is not None:
             grid = working_grid(self._bound, trained, given)
         else:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.operators.spectral.filters import check_filter, filter_symbol
+from opsplit.operators.spectral.filters import check_filter, filter_symbol, isotropic_filter
 from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.settings import AtMost, Between
 
@@ -49,3 +50,24 @@ class Derivatives(LinearPart):
         bank = torch.stack([filter_symbol(term, grid, unit, held) for term in self.terms])
         symbol = torch.einsum("ecj,j...->ec...", held + 0j, bank)
         return torch.complex(symbol.real.clamp(max=self.max_growth), symbol.imag)
+
+    def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
+        held = weights["derivatives"].ne(0).any(1)
+        turned = [isotropic_filter(term, ndim) is None for term in self.terms]
+        return (held & torch.tensor(turned, dtype=torch.bool, device=held.device)).any(1)
+
+    def isotropic(
+        self, weights: Mapping[str, Tensor], ndim: int, wanted: int
+    ) -> tuple[LinearPart, dict[str, Tensor]]:
+        held = weights["derivatives"]
+        used = held.ne(0).any(0).any(0).tolist()
+        terms: dict[str, Tensor] = {}
+        for i, term in enumerate(self.terms):
+            name = isotropic_filter(term, ndim) if used[i] else None
+            if used[i] and name is None:
+                raise OpsplitError(f"The filter {term!r} has a direction: no {wanted}-D form.")
+            if name is not None:
+                # On a line `xx` and `lap` are one filter.
+                terms[name] = terms.get(name, torch.zeros_like(held[..., 0])) + held[..., i]
+        kept = torch.stack(list(terms.values()), -1) if terms else held[..., :0]
+        return replace(self, terms=tuple(terms)), {"derivatives": kept}

@@ -69,6 +69,23 @@ def order_of(name: str) -> float:
     return total
 
 
+def isotropic_filter(name: str, ndim: int) -> str | None:
+    """The filter of `ndim` axes on a grid with more; None if it singles out a direction.
+
+    `lap` means the same in every dimension; on a line the second derivative is the Laplacian.
+    """
+    words = []
+    for part in parts_of(name):
+        axes = (part[1] or "") + (part[6] or "")
+        if not axes:
+            words.append(part[0])
+        elif ndim == 1 and part[1] and len(axes) % 2 == 0:
+            words.append("lap" if len(axes) == 2 else f"lap{len(axes) // 2}")
+        else:
+            return None
+    return ".".join(words)
+
+
 def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
     """The symbol `(*modes)`, complex; wavenumbers are divided by `unit`."""
     odd = odd_wavenumbers(grid, like.dtype, like.device) / unit

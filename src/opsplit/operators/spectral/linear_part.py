@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Self
 
+import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators.family import Examples
 from opsplit.registry import Registry
@@ -28,6 +30,17 @@ class LinearPart(Settings, ABC):
     @abstractmethod
     def values(self, weights: Mapping[str, Tensor], grid: Grid, unit: float) -> Tensor:
         """`L` on the modes of a grid, `(E, channel, *modes)`."""
+
+    def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
+        """Which operators `(E,)` single out a direction, or are not known to be free of one."""
+        first = next(iter(weights.values()))
+        return torch.ones(len(first), dtype=torch.bool, device=first.device)
+
+    def isotropic(
+        self, weights: Mapping[str, Tensor], ndim: int, wanted: int
+    ) -> tuple[LinearPart, dict[str, Tensor]]:
+        """The same symbols of operators without a direction, on a grid with more axes."""
+        raise OpsplitError(f"Nothing says how a {self.kind} acts on {wanted}-D fields.")
 
     def fitted(self, examples: Examples) -> Self:
         """The same with its sizes taken from training data."""

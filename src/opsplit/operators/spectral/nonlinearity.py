@@ -10,6 +10,7 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators.family import Examples
 from opsplit.operators.flops import fft_flops
@@ -53,9 +54,31 @@ class Nonlinearity(Settings, ABC):
         """Positions of the operators whose products are not all zero (None: all of them)."""
         return None
 
+    def local(self, tensors: Tensors) -> Tensor | None:
+        """Which operators `(E,)` are reactions on all modes, so that `react` gives their products.
+
+        None: no operator is known to be one.
+        """
+        return None
+
+    def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        """The products of reactions on fields `(E, K, channel, *space)`, without transforms."""
+        raise OpsplitError(f"{self.kind} are not known to be reactions.")
+
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         """The same products with small weights exactly zero, where that makes sense."""
         return self, dict(weights)
+
+    def directed(self, weights: Tensors, ndim: int) -> Tensor:
+        """Which operators `(E,)` single out a direction, or are not known to be free of one."""
+        first = next(iter(weights.values()))
+        return torch.ones(len(first), dtype=torch.bool, device=first.device)
+
+    def isotropic(
+        self, weights: Tensors, ndim: int, wanted: int
+    ) -> tuple[Nonlinearity | None, dict[str, Tensor]]:
+        """The same products of operators without a direction, on a grid with more axes."""
+        raise OpsplitError(f"Nothing says how {self.kind} act on {wanted}-D fields.")
 
     def fitted(self, examples: Examples, unit: float) -> Self:
         """The same with its units taken from training data."""

@@ -205,6 +205,15 @@ class Polynomial(Nonlinearity):
         inverse = torch.linalg.inv(torch.linalg.cholesky(gram))
         return replace(own, mixing=tuple(inverse.flatten().tolist()))
 
+    def directed(self, weights: Tensors, ndim: int) -> Tensor:
+        turned = self.derivatives or self.inverse
+        return torch.full((len(weights["output"]),), turned, device=weights["output"].device)
+
+    def isotropic(
+        self, weights: Tensors, ndim: int, wanted: int
+    ) -> tuple[Nonlinearity | None, dict[str, Tensor]]:
+        return self, {"output": weights["output"]}
+
     def fields(self, channels: int, ndim: int) -> int:
         return channels * self.filters(ndim) + len(self.monomials(channels, ndim))
 

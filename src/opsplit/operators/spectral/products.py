@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, NamedTuple, Self
 
@@ -15,7 +15,12 @@ from opsplit.errors import OpsplitError
 from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
-from opsplit.operators.spectral.filters import check_filter, filter_symbol, order_of
+from opsplit.operators.spectral.filters import (
+    check_filter,
+    filter_symbol,
+    isotropic_filter,
+    order_of,
+)
 from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
 from opsplit.settings import NUMBER, AtMost
 
@@ -31,6 +36,11 @@ class Term(NamedTuple):
     @property
     def degree(self) -> int:
         return len(self.factors)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether it is a reaction: nothing but values at the same point."""
+        return not self.outer and not any(name for _, name in self.factors)
 
     @property
     def order(self) -> float:
@@ -172,8 +182,29 @@ class Products(Nonlinearity):
             values.append(value)
         return torch.stack(values, 2)
 
+    def local(self, tensors: Tensors) -> Tensor | None:
+        weights = tensors["weights"]
+        if weights.requires_grad or self.dealias > 1:
+            return None
+        terms = [parse(text) for text in self.terms]
+        spread = [self._masks(t) or bool(t.outer) or any(n for _, n in t.factors) for t in terms]
+        return ~weights[:, :, spread].ne(0).flatten(1).any(1)
+
+    def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        weights = tensors["weights"]
+        used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
+        centred = u
+        if self.centre:
+            centred = u - u.new_tensor(self.centre).reshape(-1, *[1] * (u.ndim - 3))
+        total = torch.zeros_like(u)
+        for j in used:
+            factors = [centred[:, :, c : c + 1] for c, _ in parse(self.terms[j]).factors]
+            own = weights[:, :, j].reshape(len(u), 1, -1, *[1] * (u.ndim - 3))
+            total = total + (own * math.prod(factors[1:], start=factors[0]) if factors else own)
+        return total
+
     def _masks(self, term: Term) -> bool:
-        return self.dealias < 1 and not (self.alias_reactions and term.order == 0)
+        return self.dealias < 1 and not (self.alias_reactions and term.pointwise)
 
     def _factors(self, term: Term) -> list[Factor]:
         return [Factor(c, name, self._masks(term)) for c, name in term.factors]
@@ -193,6 +224,28 @@ class Products(Nonlinearity):
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         held = weights["products"]
         return self, {"products": held * (held.abs() >= threshold)}
+
+    def directed(self, weights: Tensors, ndim: int) -> Tensor:
+        held = weights["products"].ne(0).any(1)
+        turned = [isotropic_product(text, ndim, ndim + 1) is None for text in self.terms]
+        return (held & torch.tensor(turned, dtype=torch.bool, device=held.device)).any(1)
+
+    def isotropic(
+        self, weights: Tensors, ndim: int, wanted: int
+    ) -> tuple[Nonlinearity | None, dict[str, Tensor]]:
+        held = weights["products"]
+        used = held.ne(0).any(0).any(0).tolist()
+        terms: dict[str, Tensor] = {}
+        for i, text in enumerate(self.terms):
+            found = isotropic_product(text, ndim, wanted) if used[i] else ()
+            if found is None:
+                raise OpsplitError(f"The product {text!r} has a direction: no {wanted}-D form.")
+            for new in found:
+                terms[new] = terms.get(new, torch.zeros_like(held[..., 0])) + held[..., i]
+        if not terms:
+            return None, {}
+        kept = torch.stack(list(terms.values()), -1)
+        return replace(self, terms=tuple(terms)), {"products": kept}
 
     def fields(self, channels: int, ndim: int) -> int:
         _, factors = self._names()
@@ -215,7 +268,40 @@ def _distinct(
     outer: dict[tuple[str, bool], None] = {}
     factors: dict[Factor, None] = {}
     for term in map(parse, terms):
-        masked = dealiased and not (alias_reactions and term.order == 0)
+        masked = dealiased and not (alias_reactions and term.pointwise)
         outer[term.outer, masked] = None
         factors |= {Factor(c, name, masked): None for c, name in term.factors}
     return list(outer), list(factors)
+
+
+def isotropic_product(text: str, ndim: int, wanted: int) -> tuple[str, ...] | None:
+    """The product of `ndim` axes as a sum of products of `wanted`; None if it has a direction.
+
+    `u^3` means the same in every dimension. The squared slope on a line, `"0:x*0:x"`, is the
+    squared gradient: the sum over the axes.
+    """
+    term = parse(text)
+    names = (*(name for _, name in term.factors), term.outer)
+    kept = [isotropic_filter(name, ndim) for name in names]
+    if None not in kept:
+        return (_write(term, [name or "" for name in kept]),)
+    single = [i for i, name in enumerate(names) if "x" in name.split(".")]
+    turned = [i for i, name in enumerate(kept) if name is None]
+    if ndim > 1 or len(single) != 2 or turned != single:
+        return None
+    out = []
+    for axis in "xyz"[:wanted]:
+        own = [
+            ".".join(axis if part == "x" else part for part in name.split("."))
+            if i in single else kept[i] or ""
+            for i, name in enumerate(names)
+        ]  # fmt: skip
+        out.append(_write(term, own))
+    return tuple(out)
+
+
+def _write(term: Term, names: list[str]) -> str:
+    """The product with other filters, in the notation that `parse` reads."""
+    channels = [c for c, _ in term.factors]
+    inner = "*".join(f"{c}:{n}" if n else f"{c}" for c, n in zip(channels, names, strict=False))
+    return f"{inner}@{names[-1]}" if names[-1] or not inner else inner

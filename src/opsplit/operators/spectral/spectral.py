@@ -115,6 +115,23 @@ class Spectral(OperatorFamily):
         pieces = [t.flatten(1) for t in (*weights.values(), *own.values())]
         return replace(self, nonlinearity=nonlinearity), torch.cat(pieces, 1)
 
+    def directed(self, parameters: Tensor) -> Tensor:
+        weights = unpack(parameters, self.shapes())
+        found = self.linear.directed(weights, self.ndim, self.wavenumber_unit)
+        if self.nonlinearity is not None:
+            found = found | self.nonlinearity.directed(weights, self.ndim)
+        return found
+
+    def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
+        weights = unpack(parameters, self.shapes())
+        linear, kept = self.linear.isotropic(weights, self.ndim, ndim)
+        nonlinearity = None
+        if self.nonlinearity is not None:
+            nonlinearity, more = self.nonlinearity.isotropic(weights, self.ndim, ndim)
+            kept |= more
+        made = replace(self, ndim=ndim, linear=linear, nonlinearity=nonlinearity)
+        return made, torch.cat([kept[name].flatten(1) for name in made.shapes()], 1)
+
     def fitted(self, examples: Examples) -> Self:
         grid, nonlinearity = examples.grid, self.nonlinearity
         if nonlinearity is not None:
@@ -130,8 +147,8 @@ class Spectral(OperatorFamily):
         super().check_grid(grid)
         if not grid.periodic:
             raise OpsplitError(
-                f"Spectral operators need periodic axes, the data have {grid.boundary}. "
-                'Use family="unet" for walls.'
+                f"Spectral operators need periodic axes, the data have {grid.boundary}; a fit "
+                "continues fields beyond walls by symmetry."
             )
 
     def prepare(self, parameters: Tensor, grid: Grid) -> Prepared:
@@ -165,6 +182,48 @@ class Spectral(OperatorFamily):
         return states * math.prod(grid.shape) * (12 * self.channels + fields)
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        local = self._local(prepared)
+        if local is None:
+            return self._flow(prepared, u, duration)
+        if bool(local.all()):
+            return self._react(prepared, u, duration)
+        out = torch.empty_like(u)
+        for mine, flow in ((local, self._react), (~local, self._flow)):
+            alike = not isinstance(duration, Tensor) or not duration.ndim
+            own = duration if alike else duration[mine]  # type: ignore[index]
+            out[mine] = flow(prepared.take(mine), u[mine], own)
+        return out
+
+    def _local(self, prepared: Prepared) -> Tensor | None:
+        """Which operators act in every point by itself, and need no transforms (None: none)."""
+        if self.nonlinearity is None or self.filter_rate:
+            return None
+        found = self.nonlinearity.local(prepared.tensors)
+        if found is None or not bool(found.any()):
+            return None
+        symbol = prepared.tensors["symbol"].flatten(2)
+        found = found & symbol.eq(symbol[:, :, :1].real).flatten(1).all(1)
+        return found if bool(found.any()) else None
+
+    def _growth(self, prepared: Prepared) -> Tensor:
+        """The symbol of operators without derivatives: one number per channel."""
+        symbol = prepared.tensors["symbol"].flatten(2)[..., 0].real
+        return symbol.reshape(len(symbol), 1, -1, *[1] * self.ndim)
+
+    def _react(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        """The same steps as `_march`, point by point."""
+        assert self.nonlinearity is not None
+        nonlinearity, tensors = self.nonlinearity, prepared.tensors
+        steps = self.steps(longest(duration))
+        h = per_operator(duration, u) / steps
+        half = torch.exp(self._growth(prepared) * (h / 2))
+        factors = {0.5: half, 1.0: half * half}
+        return integrating_factor_rk4(
+            lambda v, share: factors[share] * v, lambda v: nonlinearity.react(tensors, v),
+            u, h, steps,
+        )  # fmt: skip
+
+    def _flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
         spectrum = spectrum_of(u, self.ndim)
         h = per_operator(duration, u)
         active = self._active(prepared)
@@ -201,6 +260,15 @@ class Spectral(OperatorFamily):
         )  # fmt: skip
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
+        local = self._local(prepared)
+        if local is not None and bool(local.all()):
+            assert self.nonlinearity is not None
+            return self._growth(prepared) * u + self.nonlinearity.react(prepared.tensors, u)
+        if local is not None:
+            out = torch.empty_like(u)
+            for mine in (local, ~local):
+                out[mine] = self.rate(prepared.take(mine), u[mine])
+            return out
         spectrum = spectrum_of(u, self.ndim)
         total = prepared.tensors["symbol"].unsqueeze(1) * spectrum
         active = self._active(prepared)

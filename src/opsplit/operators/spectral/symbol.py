@@ -16,6 +16,9 @@ from opsplit.operators.family import Examples
 from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.settings import Between, Size
 
+NO_TURN = 0.05
+"""Turns smaller than this share of the damping are errors of the training."""
+
 
 @dataclass(frozen=True)
 class Symbol(LinearPart):
@@ -82,6 +85,19 @@ class Symbol(LinearPart):
         if self.highest_wavenumber is not None:
             return self
         return replace(self, highest_wavenumber=math.pi / min(examples.grid.spacing))
+
+    def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
+        """Operators that turn modes more than a little, beside how far any of them damps."""
+        few = Grid((16,) * ndim, (2 * math.pi / unit,) * ndim)
+        symbol = self.values(weights, few, unit).flatten(1)
+        return symbol.imag.norm(dim=1) > NO_TURN * symbol.real.norm(dim=1).max()
+
+    def isotropic(
+        self, weights: Mapping[str, Tensor], ndim: int, wanted: int
+    ) -> tuple[LinearPart, dict[str, Tensor]]:
+        turn = weights["turn"]
+        none = turn.new_zeros(len(turn), 2, wanted, *turn.shape[3:])
+        return self, {"decay": weights["decay"], "turn": none}
 
     def _basis(self, size: Tensor) -> Tensor:
         """A constant and Gaussians in `log2(1 + |k|)`, `(1 + bumps, *modes)`."""

@@ -286,9 +286,8 @@ class OperatorSplitter(Shown):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
             if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
-                raise OpsplitError(
-                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
-                )
+                most = f"1..{MOST_STEPS}"
+                raise OpsplitError(f"steps must be a whole number in {most}, got {shown(steps)}.")
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
@@ -298,9 +297,8 @@ class OperatorSplitter(Shown):
         def run(compositions: list[Composition]) -> list[Forecast]:
             last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
-                timed=True,
-            )  # fmt: skip
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_, True
+            )
 
         # By itself, so that a band does not change the rounding of its forecast.
         with within(get_search(self.search).max_seconds):

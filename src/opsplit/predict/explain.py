@@ -15,7 +15,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
-from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
+from opsplit.predict.coarse import around, confirming, is_large, last_frames, shortlist
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict, measure
@@ -157,26 +157,7 @@ class Explainer:
             named = self.walls.keeping(named, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
             named = oriented(named, window.grid, window.frames[0][-1])
-        given = 1 if plan.refinement == "auto" else plan.refinement
-        frames, steps = window.joined, window.steps()
-        search = plan.search
-        if isinstance(search, Pursuit) and is_large(frames):
-            frames, steps = last_frames(frames, steps)
-            named, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
-            given = found if plan.refinement == "auto" else given
-            search = confirming(search)
-        objective = self._objective(named, frames, window.grid, steps, given)
-        needed = search.least_mb(objective)
-        if needed > plan.memory_mb:
-            raise OpsplitError(
-                f"{len(named)} operators on fields of {frames[0].numel()} numbers need "
-                f"{needed:.0f} MB, the limit is {plan.memory_mb:.0f} MB; add --memory-mb "
-                f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
-            )
-        if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
-        else:
-            result = search.run(objective, self.report)
+        result, objective = self._searched(named, window)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
@@ -184,6 +165,30 @@ class Explainer:
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)
+
+    def _searched(
+        self, named: OperatorDictionary, window: Window
+    ) -> tuple[SearchResult, Objective]:
+        """The search of a window; a large one is screened first."""
+        plan = self.plan
+        given = 1 if plan.refinement == "auto" else plan.refinement
+        frames, steps = window.joined, window.steps()
+        if not isinstance(plan.search, Pursuit) or not is_large(frames):
+            objective = self._objective(named, frames, window.grid, steps, given)
+            return self._run(objective, plan.search)
+        frames, steps = last_frames(frames, steps)
+        pool, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
+        given = found if plan.refinement == "auto" else given
+        search = confirming(plan.search)
+        while True:
+            some = named.select(pool)
+            objective = self._objective(some, frames, window.grid, steps, given)
+            result, objective = self._run(objective, search)
+            wider = around(named, pool, result)
+            if wider == pool or time_is_up():
+                return result, objective
+            # The pick lies at the edge of the operators that were searched.
+            pool, given = wider, objective.refinement
 
     def _objective(
         self,
@@ -198,8 +203,22 @@ class Explainer:
         most = plan.memory_mb if is_large(frames) else min(plan.memory_mb, TOGETHER_MB)
         return Objective(operators, frames, grid, steps, plan.scheme, refinement, most)
 
-    def _run(self, objective: Objective) -> SearchResult:
-        return self.plan.search.run(objective, self.report)
+    def _run(
+        self, objective: Objective, search: Strategy | None = None
+    ) -> tuple[SearchResult, Objective]:
+        """One search, with as many substeps as it needs; the usual one if none is given."""
+        plan, chosen = self.plan, search or self.plan.search
+        needed = chosen.least_mb(objective)
+        if needed > plan.memory_mb:
+            raise OpsplitError(
+                f"{len(objective.dictionary)} operators on fields of "
+                f"{objective.windows[0, 0].numel()} numbers need {needed:.0f} MB, the limit is "
+                f"{plan.memory_mb:.0f} MB; add --memory-mb {math.ceil(needed)} (in Python "
+                "memory_mb), or give fewer points or operators."
+            )
+        if plan.refinement == "auto" and plan.search.name == "pursuit":
+            return search_substeps(objective, lambda o: chosen.run(o, self.report))
+        return chosen.run(objective, self.report), objective
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""

@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test slow format docs benchmark results clean
+.PHONY: help env demo test slow format docs benchmark results release clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ env: .venv/.installed  ## Create .venv with everything pinned
 	@echo "Installing torch (the large one) ..."
 	@$(PIP) torch==2.13.0
 	@echo "Installing opsplit and its tools ..."
-	@$(PIP) -e '.[dev,browser]'
+	@$(PIP) -e '.[dev,browser,app]'
 	@touch $@
 	@echo "Ready: $(BIN)/opsplit --help"
 
@@ -49,11 +49,30 @@ docs: env  ## Build the guide and the reference into site/
 benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
+STUDY := OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_study
+SEARCH := OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study
+
+# In the order of the paper: tables 1 to 9, then figures. Every command goes on where it stopped.
 results: env  ## Recompute the tables and figures in docs/results
+	@$(PIP) -e '.[sindy]'
 	$(BIN)/opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md --out docs/results --force
-	$(BIN)/opsplit demo --out docs/results/demo
-	@set -e; for part in sensitivity scaling growth noise robustness cost report; do \
-	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search_study $$part; done
+	$(STUDY) splitting
+	$(SEARCH) robustness
+	$(STUDY) mixed
+	$(STUDY) recipe
+	$(SEARCH) sensitivity
+	$(STUDY) unets
+	$(STUDY) wallclock
+	$(STUDY) minutes
+	$(BIN)/opsplit figures --only contour --force
+	$(BIN)/opsplit figures --only rollouts --force
+	$(BIN)/opsplit demo --out docs/results/demo --force
+	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
+	$(STUDY) report
+	$(STUDY) index
+
+release: env  ## Build both packages, install them in empty environments, run the README
+	$(BIN)/python packages/release.py
 
 clean:  ## Remove what make created; training runs stay
 	rm -rf .venv demo site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ from torch import Tensor
 from opsplit.benchmark import calibrate as benchmark
 from opsplit.benchmark.calibrate import calibrate, coverage
 from opsplit.benchmark.tasks import columns
+from opsplit.benchmark.varied import KINDS, shaped_field, varied_window
 from opsplit.calibration import (
     FILE,
     LEVELS,
@@ -30,6 +31,7 @@ from opsplit.calibration import (
 )
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
+from opsplit.fourier import low_pass
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
@@ -55,8 +57,14 @@ def frames(observe: Observe) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def calibrated(tiny_model: Model) -> Model:
-    return replace(tiny_model, calibration=KNOWN)
+def precise(tiny_model: Model, exact: Exact) -> Model:
+    """A model whose operators are exact."""
+    return replace(tiny_model, dictionary=exact([0.2, 0.5, 1.0], [0.1, 0.3, 0.8]))
+
+
+@pytest.fixture(scope="module")
+def calibrated(precise: Model) -> Model:
+    return replace(precise, calibration=KNOWN)
 
 
 @pytest.fixture(scope="module")
@@ -369,9 +377,9 @@ def test_a_fitted_equation_shows_its_intervals(fitted: OperatorSplitter) -> None
 # Calibration end to end
 
 
-def test_intervals_cover_the_trajectories_they_were_calibrated_on(tiny_model: Model) -> None:
+def test_intervals_cover_the_trajectories_they_were_calibrated_on(precise: Model) -> None:
     """At least: with so few trajectories the largest score is the factor."""
-    seen = calibrate(tiny_model, QUICK, 1, seed=3, origin={"seed": 3})
+    seen = calibrate(precise, QUICK, 1, seed=3, origin={"seed": 3})
     assert (seen.strategy, seen.n, seen.origin) == ("pursuit", 3, {"seed": 3})
     assert seen.coefficients.keys() == {"c", "D"}
     # A little room: sums over several threads do not round alike twice.
@@ -380,11 +388,11 @@ def test_intervals_cover_the_trajectories_they_were_calibrated_on(tiny_model: Mo
         forecast=tuple(1.01 * x for x in seen.forecast),
         coefficients={k: tuple(1.01 * x for x in v) for k, v in seen.coefficients.items()},
     )
-    model = replace(tiny_model, calibration=wider)
+    model = replace(precise, calibration=wider)
     held = coverage(model, QUICK, 1, seed=3, level=0.9)
-    assert held.keys() == {*columns("advection-diffusion"), "all"}
+    assert held.keys() == {*columns("advection-diffusion"), "own", "all"}
+    assert held["A+D"].keys() == {"forecast", "c", "D"}
     for row in held.values():
-        assert row.keys() == {"forecast", "c", "D"}
         assert all(share >= 0.9 for share in row.values())
 
 
@@ -402,6 +410,40 @@ def test_the_coverage_of_factors_that_are_too_small_is_seen(
     assert held["near"] == {"forecast": 0.5, "c": 1.0}
     assert held["far"] == {"forecast": 0.0, "c": 0.0}
     assert held["all"] == {"forecast": 0.25, "c": 0.5}
+
+
+def test_only_intervals_that_keep_their_level_are_shown(
+    calibrated: Model, frames: np.ndarray
+) -> None:
+    rows = {"A": {"c": 0.9, "D": 0.7}, "all": {"c": 0.91, "D": 0.9}}
+    told = replace(KNOWN, coverage=rows)
+    assert told.shown("c") and not told.shown("D") and KNOWN.shown("D")
+    assert not replace(KNOWN, coverage={"all": {"c": 1.0}}).shown("c")
+    model = replace(calibrated, calibration=told)
+    splitter = OperatorSplitter(model, QUICK).fit(frames[:8], 10 / 99, 16.0)
+    assert splitter.coefficient_intervals_.keys() == {"c"}
+    assert splitter.intervals(0.9).keys() == {"c", "D"}
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("grid", [Grid((64,), (16.0,)), Grid((32, 24), (6.0, 5.0))])
+def test_varied_fields_are_periodic_resolved_and_differ(kind: str, grid: Grid) -> None:
+    one, other = (shaped_field(kind, grid, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert one.shape == grid.shape and float((one - other).norm()) > 0.1
+    for u in (one, other):
+        upper = u - low_pass(u, grid, 0.7)
+        assert float(u.std()) > 0 and float(upper.norm() / u.norm()) < 0.05
+
+
+def test_varied_windows_go_through_kinds_times_and_noise() -> None:
+    column = columns("advection-diffusion")["A+D"]
+    seen = [varied_window(column, i, seed=4) for i in range(12)]
+    assert [kind for _, _, kind in seen[:4]] == list(KINDS)
+    steps = {round(observed.dt, 6) for observed, _, _ in seen}
+    assert len(steps) == 10 and max(steps) < 2.1 * 10 / 99 < 6 * min(steps)
+    plain, noisy = seen[1][0].data[0, 0, 0], seen[9][0].data[0, 0, 0]
+    rough = [float((u - low_pass(u, seen[0][0].grid, 0.5)).std()) for u in (plain, noisy)]
+    assert rough[1] > 100 * rough[0]
 
 
 def test_coverage_needs_a_calibration(tiny_model: Model) -> None:

@@ -19,7 +19,6 @@ import pytest
 import opsplit
 from opsplit import cli
 from opsplit.commands.fit import Predict, Search
-from opsplit.errors import OpsplitError
 from opsplit.progress import Progress
 from opsplit.search.registry import SEARCHES, search_names
 
@@ -182,8 +181,3 @@ def readme_files(folder: Path) -> None:
     whole.save(folder / "mine.npz")
     unseen = opsplit.get_physics("combined").generate("D+Disp", 1, seed=2)
     np.save(folder / "observed.npy", unseen.data[0, :16].numpy())
-
-
-def test_a_wrong_switch_says_what_it_takes() -> None:
-    with pytest.raises(OpsplitError, match="--window"):
-        Predict(files=(Path("u.npy"),), dt=1.0, window=1).check()

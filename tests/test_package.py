@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -71,17 +72,53 @@ def test_first_example_of_the_readme_runs_from_a_clean_install(wheel: Path, tmp_
     assert re.search(r"\bc\b.*\d", output, re.S), output
 
 
-def test_wheel_holds_the_whole_zoo(wheel: Path) -> None:
-    source = ROOT / "src"
+@pytest.fixture(scope="module")
+def unets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("unets")
+    where = ROOT / "packages" / "opsplit-unets"
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, cwd=where)
+    (path,) = out.glob("*.whl")
+    return path
+
+
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_two_wheels_hold_the_whole_zoo(wheel: Path, unets: Path) -> None:
+    source = ROOT / "src" / "opsplit"
     zoo = {
         path.relative_to(source).as_posix()
-        for path in (source / "opsplit" / "zoo").rglob("*")
+        for path in (source / "zoo").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    with zipfile.ZipFile(wheel) as archive:
-        missing = zoo - set(archive.namelist())
-    assert zoo
-    assert not missing
+    networks = {path for path in zoo if "/unet/" in path}
+    assert networks and zoo - networks
+    assert {f"opsplit/{path}" for path in zoo - networks} <= names(wheel)
+    assert {f"opsplit_unets/{path}" for path in networks} <= names(unets)
+    assert not any("/unet/" in name for name in names(wheel))
+    assert wheel.stat().st_size < 25e6
+
+
+def test_the_wheel_holds_templates_and_styles(wheel: Path) -> None:
+    wanted = {"report/page.html", "report/page.css", "report/page.js", "app/player.html"}
+    assert {f"opsplit/{name}" for name in wanted} <= names(wheel)
+
+
+def test_models_of_another_package_are_found_by_name(unets: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(unets) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; import opsplit.model as m;"
+        "m.ZOO = Path('nowhere'); print(m.locate('combined', 'unet'))"
+    )
+    paths = f"{tmp_path}:{ROOT / 'src'}"
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert done.stdout.strip() == str(tmp_path / "opsplit_unets/zoo/combined/unet"), done.stderr
 
 
 def test_version_is_the_same_everywhere(wheel: Path) -> None:

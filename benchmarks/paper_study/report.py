@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> None:
         "[all tables and figures](index.md) are listed with their commands. Cells are mean NRMSE "
         "over test trajectories with the median in round brackets, and the number of forecasts "
         "that blew up in square brackets (each counts as 1); lower is better. Trainings here are "
-        "short: what they took stands beside the numbers. The published ones took GPU days.",
+        "short: what they took stands beside the numbers. Those of the paper had 100,000 to "
+        "300,000 steps on a GPU.",
     ]
     for part in (known, splitting, mixed, recipe, sweeps, wallclock):
         lines += ["", *part(args.out)]
@@ -115,7 +116,7 @@ def known(folder: Path) -> list[str]:
     lines = ["## What each method knows in advance", ""]
     lines += table(["method", "built in", "trained on"], ([*row] for row in KNOWN))
     rows = read_rows("minutes", folder)
-    lines += ["", "After equal minutes of one core, advection-diffusion, pursuit:", ""]
+    lines += ["", "After equal minutes with one thread, advection-diffusion, pursuit:", ""]
     columns = ("A+D", "c", "D")
     body = []
     for family in ("spectral", "unet"):

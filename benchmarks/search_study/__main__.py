@@ -20,7 +20,7 @@ from opsplit.errors import OpsplitError
 PARTS = {
     "cost": (8, "what pursuit and beam search spend; run it on a quiet machine"),
     "growth": (1, "time and memory against operators, parts, trajectories"),
-    "scaling": (8, "the paper's scaling figures: error against trials and FLOPs"),
+    "scaling": (32, "the paper's scaling figures: error against trials and FLOPs"),
     "sensitivity": (32, "size of the dictionary and length of the window"),
     "robustness": (
         128,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from opsplit.io.recording import Recording as Recording
     from opsplit.model import Model as Model
     from opsplit.model import load_model as load_model
+    from opsplit.operators import OperatorFamily as OperatorFamily
+    from opsplit.physics import Physics as Physics
     from opsplit.physics import get_physics as get_physics
     from opsplit.predict.check import Finding as Finding
     from opsplit.predict.check import check as check
@@ -23,18 +25,30 @@ if TYPE_CHECKING:
     from opsplit.predict.compatibility import compatibility as compatibility
     from opsplit.predict.describe import Description as Description
     from opsplit.predict.describe import describe as describe
+    from opsplit.predict.equations import Equation as Equation
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.predict.rollout import Forecast as Forecast
     from opsplit.predict.verdict import Verdict as Verdict
     from opsplit.pretrain.config import TrainConfig as TrainConfig
     from opsplit.pretrain.extract import extract as extract
     from opsplit.pretrain.run import pretrain as pretrain
     from opsplit.search import Beam as Beam
+    from opsplit.search import Composition as Composition
     from opsplit.search import Pursuit as Pursuit
+    from opsplit.search import SearchResult as SearchResult
+    from opsplit.search import Strategy as Strategy
     from opsplit.search import Uniform as Uniform
     from opsplit.trajectories import Trajectories as Trajectories
 
 # Heavy modules are imported on first use, so that `import opsplit` stays instant.
 _HOME = {
+    "Composition": "opsplit.search",
+    "Equation": "opsplit.predict.equations",
+    "Forecast": "opsplit.predict.rollout",
+    "OperatorFamily": "opsplit.operators",
+    "Physics": "opsplit.physics",
+    "SearchResult": "opsplit.search",
+    "Strategy": "opsplit.search",
     "Beam": "opsplit.search",
     "Description": "opsplit.predict.describe",
     "Finding": "opsplit.predict.check",

@@ -23,6 +23,10 @@ from opsplit.settings import Printable
 FILE = "calibration.json"
 LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
 """Probabilities whose factors are kept."""
+LEAST = 0.85
+"""An interval of 90 % is shown if it covered at least this share in every group of tests,"""
+MOST = 0.97
+"""and not more than this share in all of them."""
 SMALLEST = 1e-3
 """No spread of a coefficient is believed below this, or below this share of its size."""
 
@@ -40,7 +44,8 @@ class Calibration:
     origin: Mapping[str, Any]
     """Command, seed, commit and hardware."""
     coverage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Share of fresh test points and coefficients inside 90 % intervals, by column and in all."""
+    """Share of fresh test points and coefficients inside 90 % intervals: by column, by kind of
+    field, and in all."""
 
     def forecast_factor(self, level: float) -> float:
         """Half width of a forecast's band over its deviation."""
@@ -51,6 +56,15 @@ class Calibration:
         if name not in self.coefficients:
             raise OpsplitError(f"The model was not calibrated for the coefficient {name!r}.")
         return interpolate(self.coefficients[name], level)
+
+    def shown(self, name: str) -> bool:
+        """Whether fresh tests say that the intervals of a coefficient keep their level.
+
+        A calibration whose coverage was not measured is believed.
+        """
+        rows = [row[name] for row in self.coverage.values() if name in row]
+        whole = self.coverage.get("all", {}).get(name, LEAST)
+        return all(share >= LEAST for share in rows) and whole <= MOST
 
     def save(self, folder: Path) -> None:
         write_json(folder / FILE, {"levels": list(LEVELS), **asdict(self)})

@@ -22,6 +22,7 @@ from opsplit.errors import OpsplitError
 
 COMMANDS = {
     "demo": "opsplit.commands.demo:Demo",
+    "app": "opsplit.commands.app:App",
     "predict": "opsplit.commands.fit:Predict",
     "identify": "opsplit.commands.fit:Identify",
     "search": "opsplit.commands.fit:Search",

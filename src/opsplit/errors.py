@@ -8,11 +8,25 @@ from contextlib import contextmanager
 
 
 class OpsplitError(ValueError):
-    """Something the caller can put right: the message says what, where and what to do instead."""
+    """Something the caller can put right: the message says what, where and what to do instead.
+
+    Example:
+        >>> import opsplit
+        >>> try:
+        ...     opsplit.load_model("unknown")
+        ... except opsplit.OpsplitError as error:
+        ...     print(str(error)[:24])
+        Unknown model 'unknown':
+    """
 
 
 class OpsplitWarning(UserWarning):
-    """Something was done, but with data unlike those a model knows."""
+    """Something was done, but with data unlike those a model knows.
+
+    Example:
+        >>> import warnings, opsplit
+        >>> warnings.simplefilter("ignore", opsplit.OpsplitWarning)
+    """
 
 
 @contextmanager

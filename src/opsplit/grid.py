@@ -29,6 +29,11 @@ class Grid(Settings):
         boundary: per axis `"periodic"`, `"dirichlet"` (`"dirichlet=300"`), `"neumann"` or `"open"`,
             with a colon between different ends; one word stands for all axes. Synonyms such as
             `"insulated"` are understood, see `boundary.py`.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.Grid((64, 64), (1.0, 2.0)).spacing
+        (0.015625, 0.03125)
     """
 
     shape: Annotated[tuple[int, ...], AtMost(3), Between(1, MOST_POINTS)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,22 @@ from opsplit.settings import shown
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
 DEFAULT_MODEL = first_physics()
-"""The bundled model that is taken if none is given."""
+"""The bundled model that goes with operators of the caller's own."""
+AUTO = "auto"
+"""The name that lets every bundled model be tried."""
 HALF_ABOVE = 1_000_000
 """Tensors with more numbers than this are stored in half precision."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A hypernetwork with the dictionary of operators it was pretrained on."""
+    """A hypernetwork with the dictionary of operators it was pretrained on.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.load_model("advection-diffusion").config.channels
+        ('u',)
+    """
 
     disco: Disco
     dictionary: OperatorDictionary
@@ -55,11 +64,11 @@ class Model:
     def config(self) -> ModelConfig:
         return self.lifted or self.disco.config
 
-    def lift(self, ndim: int) -> Model:
+    def lift(self, ndim: int, apart: bool = False) -> Model:
         """The model with its dictionary on fields with more axes; it is not calibrated there."""
         if ndim == self.config.ndim:
             return self
-        dictionary = self.dictionary.lift(ndim)
+        dictionary = self.dictionary.lift(ndim, apart)
         config = lifted_config(self.config, ndim, dictionary.parts[0].family)
         return Model(self.disco, dictionary, self.metrics, None, config)
 
@@ -211,26 +220,36 @@ def load_config(folder: str | Path) -> ModelConfig:
     return _config(source / "config.json", raw)
 
 
+def _homes() -> dict[str, dict[str, Path]]:
+    """Directories of the bundled models by name and family.
+
+    Other packages, such as opsplit-unets, add a folder by an entry point of `opsplit.models`.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for zoo in (ZOO, *(Path(e.load()) for e in entry_points(group="opsplit.models"))):
+        for config in sorted(zoo.glob("*/*/config.json")):
+            families = found.setdefault(config.parents[1].name, {})
+            families.setdefault(config.parent.name, config.parent)
+    return found
+
+
 def bundled() -> dict[str, list[str]]:
     """Names of the bundled models and the families of each."""
-    found: dict[str, list[str]] = {}
-    for config in sorted(ZOO.glob("*/*/config.json")):
-        found.setdefault(config.parents[1].name, []).append(config.parent.name)
-    return found
+    return {name: list(families) for name, families in _homes().items()}
 
 
 def locate(model: str | Path, family: str | None = None) -> Path:
     """The directory of a bundled name (`opsplit info` lists them) or of a path."""
     path = Path(model)
-    names = bundled()
+    names = _homes()
     if str(model) in names:
         families = names[str(model)]
         if family is not None and family not in families:
+            more = "; pip install opsplit-unets brings the U-Nets" if family == "unet" else ""
             raise OpsplitError(
-                f"{model} is bundled with the families {families}, not with {family!r}."
+                f"{model} is bundled with the families {list(families)}, not with {family!r}{more}."
             )
-        chosen = family or ("spectral" if "spectral" in families else families[0])
-        return ZOO / str(model) / chosen
+        return families[family or ("spectral" if "spectral" in families else min(families))]
     if (path / "config.json").exists():
         return path
     raise OpsplitError(
@@ -240,7 +259,19 @@ def locate(model: str | Path, family: str | None = None) -> Path:
 
 
 def load_model(model: str | Path | Model, family: str | None = None) -> Model:
-    """A model from a bundled name, a directory, or as it is."""
+    """A model from a bundled name, a directory, or as it is.
+
+    Returns:
+        The model.
+
+    Raises:
+        OpsplitError: if the name is unknown, or the directory is damaged or of another family.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.load_model("combined", family="spectral").config.ndim
+        1
+    """
     if isinstance(model, Model):
         if family is not None and model.config.family != family:
             raise OpsplitError(

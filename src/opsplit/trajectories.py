@@ -16,12 +16,14 @@ from torch import Tensor
 from opsplit._files import atomic, regular
 from opsplit._memory import check_room
 from opsplit._tensors import usual_defaults
+from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
 
 
 IMAGINARY = 1e-5
@@ -65,6 +67,11 @@ class Trajectories:
         coefficients: physical coefficients, one value per trajectory (may be empty).
         terms: what the coefficients multiply, to be printed, such as `{"D": "u_xx"}`.
         understood: how an array was read, if it was (`from_numpy`).
+
+    Example:
+        >>> import numpy, opsplit
+        >>> opsplit.Trajectories.from_numpy(numpy.random.rand(8, 32), dt=0.1, extent=16.0)
+        Trajectories(1 of 8 frames, dt=0.1, channels u, grid 32, coefficients: none)
     """
 
     data: Tensor
@@ -108,6 +115,34 @@ class Trajectories:
             f"channels {'/'.join(self.channels)}, grid {'x'.join(map(str, self.grid.shape))}, "
             f"coefficients: {coefficients})"
         )
+
+    def _repr_html_(self) -> str:
+        shape = " x ".join(map(str, self.grid.shape))
+        size = " x ".join(f"{length:.5g}" for length in self.grid.extent)
+        facts = {
+            "trajectories": len(self),
+            "frames": f"{len(self.times)}, from {self.times[0]:.5g} to {self.times[-1]:.5g}",
+            "grid": f"{shape} points, length {size}, {', '.join(self.grid.boundary)}",
+            "channels": ", ".join(self.channels),
+        }
+        facts |= {k: f"{v.min():.4g} to {v.max():.4g}" for k, v in self.coefficients.items()}
+        return html_facts("Trajectories", facts)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        trajectory: int = 0,
+        channel: int | str = 0,
+        frame: int = -1,
+    ) -> Axes:
+        """Draw one channel of one trajectory into `ax` or a new figure; the axes are returned.
+
+        A line is drawn over time. Of a plane one `frame` is drawn.
+        """
+        number = channel_number(channel, self.channels)
+        fields = self.data[trajectory, :, number].float().cpu().numpy()
+        times, name = self.times.cpu().numpy(), self.channels[number]
+        return plot_fields(fields, times, self.grid.extent, name, ax, frame)
 
     @property
     def dt(self) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from opsplit.baselines import TRAINED
 from opsplit.benchmark.marks import actions, mark
 from opsplit.benchmark.rows import Row, RowTable, Series
 from opsplit.benchmark.run import Runner, known_cells
@@ -115,4 +116,6 @@ def test_a_mark_outlives_rounding(tiny_model: Model) -> None:
 def test_the_bundled_models_have_their_rows() -> None:
     runner = Runner(COMMITTED)
     for cell in known_cells(1):
+        if cell.method in TRAINED and not runner.trained.recorded(cell.physics, cell.method):
+            continue  # Not trained yet: the page of the baselines says so.
         assert runner.record(cell, only_measured=True) is not None, cell

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
-from fuzzing import Tally, Worker, quota, spoiled
+from fuzzing import Tally, Worker, quota, spoil, spoiled
 
 READERS = {
     # kind: (share of all inputs, other readers of such files)
-    "well": (0.1, ("well", "stored")),
+    "well": (0.1, ("well", "stored", "folder", "several", "threads")),
     "pdebench": (0.11, ()),
-    "netcdf": (0.07, ()),
+    "netcdf": (0.07, ("threads",)),
     "netcdf3": (0.07, ()),
     "npy": (0.08, ("trajectories",)),
     "npz": (0.09, ("trajectories",)),
@@ -42,4 +45,62 @@ def test_damaged_files(
         if file.read_bytes() != content or list(tmp_path.iterdir()) != [file]:
             answer = ("failed", "the file or its folder was changed", 0.0, 0.0)
         tally.add(answer, f"{kind} {number}, {task['job']}")
+    tally.close()
+
+
+def point_elsewhere(file: h5py.File, name: str, other: Path, draw: random.Random) -> None:
+    """One of the ways to say that the numbers of an array lie in another file."""
+    shape = file[name].shape
+    del file[name]
+    way = draw.randrange(5)
+    if way == 0:
+        file[name] = h5py.ExternalLink(str(other), "numbers")
+    elif way == 1:
+        file["hidden"] = h5py.ExternalLink(str(other), "numbers")
+        file[name] = h5py.SoftLink("/hidden")
+    elif way == 2:
+        file.create_group("group")["x"] = h5py.ExternalLink(str(other), "/")
+        file[name] = h5py.SoftLink("/group/x/numbers")
+    elif way == 3:
+        file.create_dataset(name, shape, "f4", external=[(str(other), 0, h5py.h5f.UNLIMITED)])
+    else:
+        layout = h5py.VirtualLayout(shape, "f4")
+        layout[...] = h5py.VirtualSource(str(other), "numbers", shape)
+        file.create_virtual_dataset(name, layout)
+
+
+LINKED = {"well": ["t0_fields/u", "dimensions/time", "scalars/c"], "pdebench": ["tensor"],
+          "netcdf": ["u", "time"], "mat73": ["usol", "t"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LINKED)
+def test_files_that_point_elsewhere(
+    kind: str, good: dict[str, list[Path]], worker: Worker, tmp_path: Path
+) -> None:
+    """Links, external storage and virtual arrays, some of them damaged as well."""
+    draw, tally = random.Random(kind), Tally(f"{kind}: links")
+    source = good[kind][0]
+    other, file = tmp_path / "other.h5", tmp_path / f"linked{source.suffix}"
+    with h5py.File(other, "w") as held:
+        held["numbers"] = np.full(10_000, 7777.0, dtype="f4")
+    for number in range(quota(0.02)):
+        file.write_bytes(source.read_bytes())
+        with h5py.File(file, "r+") as held:
+            for name in draw.sample(LINKED[kind], draw.randint(1, len(LINKED[kind]))):
+                if name in held:
+                    point_elsewhere(held, name, other, draw)
+        if draw.random() < 0.5:
+            file.write_bytes(spoil(file.read_bytes(), draw))
+        tally.add(worker.ask({"job": "linked", "given": str(file)}), f"{kind} {number}")
+    tally.close()
+
+
+def test_damaged_resume_files(worker: Worker, tmp_path: Path) -> None:
+    file, tally = tmp_path / "resume.safetensors", Tally("resume files")
+    assert worker.ask({"job": "write resume", "given": str(file)})[0] == "accepted"
+    contents = [file.read_bytes()]
+    refused = lambda: tally.outcomes["refused"]  # noqa: E731
+    for number, content in enumerate(spoiled("resume", contents, refused, quota(0.05))):
+        file.write_bytes(content)
+        tally.add(worker.ask({"job": "resume", "given": str(file)}), f"resume {number}")
     tally.close()

@@ -266,9 +266,8 @@ def test_threads_read_good_files(tmp_path: Path) -> None:
 READER = """
 import json, os, sys, time
 from pathlib import Path
-import opsplit
-from opsplit.io.helper import HELPER
-opsplit.read(sys.argv[1])
+from opsplit.io.helper import HELPER, examined
+examined(Path(sys.argv[1]), "hdf5", "as HDF5")
 print(json.dumps([os.getpid(), HELPER._process.pid]), flush=True)
 time.sleep(600)
 """
@@ -298,8 +297,9 @@ def test_modules_in_the_current_folder_are_not_run(tmp_path: Path) -> None:
     path = well(tmp_path / "a.hdf5")
     (tmp_path / "h5py.py").write_text("open('ran', 'w')")
     code = (
-        "import sys; sys.path.remove(''); import opsplit, os; "
-        f"os.chdir({str(tmp_path)!r}); opsplit.read({str(path)!r})"
+        "import sys; sys.path.remove(''); import os, pathlib; "
+        "from opsplit.io.helper import examined; "
+        f"os.chdir({str(tmp_path)!r}); examined(pathlib.Path({str(path)!r}), 'hdf5', '')"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
     assert not (tmp_path / "ran").exists()

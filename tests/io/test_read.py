@@ -406,7 +406,7 @@ def elsewhere(path: Path) -> None:
         ("a.h5", lambda p: p.write_text("1 2 3"), "cannot be read as HDF5"),
         ("a.nc", lambda p: p.write_text("1 2 3"), "cannot be read as NetCDF"),
         ("a.mat", lambda p: p.write_text("1 2 3"), "cannot be read as a MATLAB file"),
-        ("a.txt", lambda p: p.write_text("1 2 3"), "a.txt is none of .npy"),
+        ("a.doc", lambda p: p.write_text("1 2 3"), "a.doc is none of .npy"),
         ("a.npy", lambda p: p.write_bytes(b""), "cannot be read by numpy"),
         ("a.mat", lambda p: p.write_bytes(b""), "cannot be read as a MATLAB file"),
         ("a.npy", absurd, "cannot be read by numpy"),

@@ -155,15 +155,38 @@ def test_bundled_recipes_describe_the_bundled_models(name: str, family: str) -> 
         assert {start.encoder_from, start.start_from} <= {None, *seen}
         assert stage.training.budget.minutes is not None
         seen.append(stage.name)
-        fields = torch.randn(4, len(config.channels), *config.grid.shape)
-        operator = stage.operator.fitted(Examples(fields, fields, config.grid, config.dt))
-        assert operator.channels == len(config.channels)
     assert stage.data.physics == config.physics
-    assert stage.encoder == config.encoder
     assert stage.training.recipe == config.recipe
+    if stage.operator is None:
+        # Evidence decides on the operators and on the size of their codes.
+        chosen = replace(stage.encoder, code=config.encoder.code, decoder="linear")
+        assert chosen == config.encoder
+        return
+    assert stage.encoder == config.encoder
+    fields = torch.randn(4, len(config.channels), *config.grid.shape)
+    operator = stage.operator.fitted(Examples(fields, fields, config.grid, config.dt))
+    assert operator.channels == len(config.channels)
     assert _without_units(operator.to_json()) == _without_units(config.operator.to_json())
     built = Disco(Model.load(ZOO / name / family).config).state_dict()
     assert built["decoder.start"].numel() == operator.n_parameters
+
+
+def test_no_equation_has_settings_of_its_own() -> None:
+    """Spectral models differ in their data and minutes; evidence does the rest."""
+    chains = [
+        Chain.read(ZOO / name / "spectral" / FILE) for name, kind in BUNDLED if kind == "spectral"
+    ]
+    free = [
+        replace(
+            stage, data=chains[0].stage[0].data,
+            training=replace(
+                stage.training, budget=replace(stage.training.budget, minutes=1.0)
+            ),
+        )
+        for chain in chains for stage in chain.stage
+    ]  # fmt: skip
+    assert len(free) == len(chains) >= 4
+    assert all(stage == free[0] and stage.operator is None for stage in free)
 
 
 def _without_units(settings: dict[str, Any]) -> dict[str, Any]:

@@ -70,16 +70,19 @@ def test_everything_is_there_in_order(line: Fitted, tmp_path: Path) -> None:
         notes=["Beyond the trained range."],
     )  # fmt: skip
     wanted = [
-        splitter.equation_, "What was read", "Read as told.", "64 points", "Beyond the trained",
-        "Compositions", splitter.composition_.label, "Coefficients", "Observation and forecast",
-        "Error", "Numbers", "opsplit predict u.npy", "abc", torch.__version__, np.__version__,
+        "Explained: one step leaves", "NRMSE", "\n<td>skill", "Beyond the trained", "Coefficients",
+        splitter.equation_, "Observation and forecast", "the truth", "size of the error",
+        "half width of the 90 % band", "Error", "Compositions", splitter.composition_.label,
+        "Numbers", "What was read", "Read as told.", "64 points", "Glossary",
+        "opsplit predict u.npy", "abc", torch.__version__, np.__version__,
     ]  # fmt: skip
     places = [page.text.index(words, page.text.index("<body>")) for words in wanted]
     assert places == sorted(places)
     assert "±" in splitter.equation_
     assert "Explained: one step leaves" in page.text and "on the frames after them" in page.text
     assert page.count("tr", **{"class": "pick"}) >= 1
-    assert page.count("img") == 3
+    # History, truth, error and band over time, the last profile, the error curve.
+    assert page.count("img") == 6
     assert page.count("html", lang="en") == page.count("meta", name="viewport") == 1
     rows = page.rows()
     assert len(rows) == STEPS
@@ -105,9 +108,9 @@ def test_one_pick_per_table(line: Fitted, tmp_path: Path) -> None:
 def test_planes(plane: Fitted, tmp_path: Path) -> None:
     splitter, truth = plane
     page = report(tmp_path / "out.html", splitter, truth=truth, channels=["A", "B"])
-    # Per channel 2 observed, 4 forecast, 4 true frames, a scale and a screen; one error curve.
-    assert page.count("img") == 2 * (2 + 4 + 4 + 1 + 1) + 1
-    assert page.count("img", **{"class": "screen"}) == 2
+    # Per channel 2 observed and 3 forecast frames, truth and error of these, 2 scales, 2 screens.
+    assert page.count("img") == 2 * (2 + 3 + 3 + 3 + 2 + 2) + 1
+    assert page.count("img", **{"class": "screen"}) == 4
     assert {"mean A", "max B"} <= page.rows()[0].keys()
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opsplit.benchmark.tasks import columns, test_windows
-from opsplit.calibration import Calibration, coefficient_scale, conformal_quantiles
+from opsplit.benchmark.tasks import columns
+from opsplit.benchmark.varied import varied_window
+from opsplit.calibration import Calibration, conformal_quantiles
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
@@ -26,36 +27,38 @@ class Seen:
     forecast: Tensor
     """`(time, channel, *space)`"""
     coefficients: dict[str, float]
+    """Of the terms that were found; that a term is absent is no estimate."""
+    kind: str = ""
+    """The kind of its initial field."""
 
 
 def scores(
     model: Model, search: str | Strategy, n: int, seed: int, bar: Progress | None = None
 ) -> Iterator[Seen]:
-    """Errors over expected errors on `n` trajectories of every test column."""
+    """Errors over expected errors on `n` varied trajectories of every test column."""
     table = columns(model.config.physics)
     for number, (name, column) in enumerate(table.items()):
-        observed, future = test_windows(column, n, seed)
         for i in range(n):
             if bar is not None:
                 bar.update((number * n + i) / (len(table) * n), f"{name} {i + 1}/{n}")
-            one = observed[[i]]
+            observed, future, kind = varied_window(column, i, seed)
             splitter = OperatorSplitter(model, search)
             with no_warnings():
-                splitter.fit(one.data[0], one.dt, one.grid.extent)
+                splitter.fit(observed.data[0], observed.dt, observed.grid.extent)
             found = splitter.forecast(column.horizon, deviation=True)
             assert found.deviation is not None
-            scale = found.deviation[(..., *[None] * one.grid.ndim)]
-            error = (found.frames - future.data[i]).abs() / scale
-            spread = splitter.search_result_.spread
+            scale = found.deviation[(..., *[None] * observed.grid.ndim)]
+            error = (found.frames - future.data[0]).abs() / scale
+            true = {k: float(v[0]) for k, v in observed.coefficients.items()}
             yield Seen(
                 name,
                 error.nan_to_num(torch.inf),
                 {
-                    k: abs(v - float(one.coefficients[k][0]))
-                    / coefficient_scale(v, spread.get(k, 0.0))
+                    k: abs(v - true[k]) / splitter.coefficient_scale(k)
                     for k, v in splitter.coefficients_.items()
-                    if k in one.coefficients
+                    if k in true and v != 0
                 },
+                kind,
             )
 
 
@@ -74,12 +77,15 @@ def calibrate(
     seen = list(scores(model, strategy, n, seed, bar))
     if not seen:
         raise OpsplitError("A calibration needs at least one trajectory.")
-    names = seen[0].coefficients
+    by_name: dict[str, list[float]] = {}
+    for one in seen:
+        for name, score in one.coefficients.items():
+            by_name.setdefault(name, []).append(score)
     return Calibration(
         strategy.name,
         len(seen),
         conformal_quantiles(torch.stack([s.forecast for s in seen]), len(seen)),
-        {k: conformal_quantiles(torch.tensor([s.coefficients[k] for s in seen])) for k in names},
+        {k: conformal_quantiles(torch.tensor(v)) for k, v in by_name.items()},
         origin,
     )
 
@@ -92,7 +98,10 @@ def coverage(
     level: float = 0.9,
     bar: Progress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Share of points and coefficients inside the intervals of a level, by column and in all."""
+    """Share of points and coefficients inside the intervals of a level.
+
+    By column, by kind of field, and in all.
+    """
     calibration = model.calibration
     if calibration is None:
         raise OpsplitError("The model is not calibrated; run `opsplit calibrate` first.")
@@ -101,8 +110,9 @@ def coverage(
         inside = (seen.forecast <= calibration.forecast_factor(level)).double().mean()
         row = {"forecast": float(inside)}
         for k, score in seen.coefficients.items():
-            row[k] = float(score <= calibration.coefficient_factor(k, level))
-        for column in (seen.column, "all"):
+            if k in calibration.coefficients:
+                row[k] = float(score <= calibration.coefficient_factor(k, level))
+        for group in filter(None, (seen.column, seen.kind, "all")):
             for k, v in row.items():
-                held.setdefault(column, {}).setdefault(k, []).append(v)
+                held.setdefault(group, {}).setdefault(k, []).append(v)
     return {c: {k: sum(v) / len(v) for k, v in row.items()} for c, row in held.items()}

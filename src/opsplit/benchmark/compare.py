@@ -88,6 +88,20 @@ def compare(
         operators: how many operators of the dictionary the searches may use, evenly chosen (not
             given: all).
         device: where to compute.
+
+    Returns:
+        A `Comparison` with the forecasts and the errors by method; persistence is always there.
+
+    Raises:
+        OpsplitError: if there is more than one trajectory, or no method.
+
+    Example:
+        >>> import opsplit
+        >>> whole = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1, frames=24)
+        >>> seen, after = whole.windows(16, 0), whole.windows(8, 16)
+        >>> found = opsplit.compare("advection-diffusion", seen, after, methods=("direct",))
+        >>> sorted(found.errors)
+        ['direct', 'persistence']
     """
     if len(observed) != 1 or len(future) != 1:
         raise OpsplitError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from opsplit.baselines import TRAINED
 from opsplit.benchmark.baselines import BASELINES, Method, Outcome
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
@@ -23,7 +24,12 @@ def methods() -> tuple[str, ...]:
 
     The searches come in the order of the registry, the last one first: the paper's before ours.
     """
-    return (*BASELINES, "direct", *reversed(list(SEARCHES)))
+    return (*BASELINES, *TRAINED, "direct", *reversed(list(SEARCHES)))
+
+
+def has_family(method: str) -> bool:
+    """Whether a method uses operators of a family; baselines do not."""
+    return method not in BASELINES and method not in TRAINED
 
 
 def splitting(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,19 @@ from typing import Any
 import torch
 
 from opsplit._files import origin, peak_memory_mb
-from opsplit.benchmark.baselines import BASELINES
+from opsplit.baselines import TRAINED
+from opsplit.baselines.trained import FOLDER
+from opsplit.benchmark.baselines import Outcome
 from opsplit.benchmark.marks import evenly, mark
-from opsplit.benchmark.methods import make_method, make_search, methods
+from opsplit.benchmark.methods import has_family, make_method, make_search, methods
 from opsplit.benchmark.rows import Row, RowTable, Series
-from opsplit.benchmark.tasks import COLUMNS, Column, columns, test_window
+from opsplit.benchmark.tasks import COLUMNS, Column, columns, join, test_window
+from opsplit.benchmark.trained import BATCH, TrainedModels
 from opsplit.metrics import nrmse, nrmse_per_channel
 from opsplit.model import Model, bundled, load_model, locate
 from opsplit.physics import get_physics
 from opsplit.progress import Progress
+from opsplit.trajectories import Trajectories
 
 BLOWN_UP = 10.0
 """NRMSE of a forecast that has blown up, although its numbers may still be finite."""
@@ -46,7 +51,7 @@ def cells(
     """The cells of a run, cheap ones first."""
     out = []
     for method in chosen_methods:
-        for family in [None] if method in BASELINES else families:
+        for family in families if has_family(method) else [None]:
             count = n_unet if family == "unet" else n
             out += [
                 Cell(physics, name, method, family, count)
@@ -64,7 +69,7 @@ def known_cells(n: int) -> list[Cell]:
         for physics, named in COLUMNS.items()
         for family in (None, *held.get(physics, []))
         for method in methods()
-        if (family is None) == (method in BASELINES)
+        if (family is not None) == has_family(method)
         for column, facts in named.items()
         if method not in facts.excluded
     ]
@@ -76,6 +81,7 @@ class Runner:
     Arguments:
         cache: folder of the tables of rows.
         model: a model directory in place of the bundled models.
+        baselines: folder of the trained baselines.
     """
 
     def __init__(
@@ -84,8 +90,10 @@ class Runner:
         seed: int = 0,
         device: str = "cpu",
         model: str | Path | None = None,
+        baselines: Path = FOLDER,
     ) -> None:
         self.cache, self.seed, self.device, self.given = cache, seed, device, model
+        self.trained = TrainedModels(cache, baselines)
         self._models: dict[tuple[str, str], Model] = {}
         self._marks: dict[tuple[str, str, str, str], str] = {}
 
@@ -99,9 +107,12 @@ class Runner:
             self._models[key] = load_model(folder, cell.family)
         return self._models[key]
 
-    def series(self, cell: Cell) -> Series:
+    def series(self, cell: Cell, only_measured: bool = False) -> Series:
         """How the rows of a cell are called."""
         column, model = columns(cell.physics)[cell.column], self.model(cell)
+        if cell.method in TRAINED:
+            mark_of = self.trained.mark(cell.physics, cell.method, only_measured)
+            return Series(cell.column, cell.method, "", mark_of, self.seed)
         if model is None or cell.family is None:
             return Series(cell.column, cell.method, "", "none", self.seed)
         direct = cell.method == "direct"
@@ -120,22 +131,37 @@ class Runner:
 
         With `only_measured` nothing is run: the record speaks of what is there, if anything.
         """
-        table, series = RowTable(self.cache, cell.physics), self.series(cell)
+        table, series = RowTable(self.cache, cell.physics), self.series(cell, only_measured)
         kept = table.of(series)
+        by_weights = cell.method in TRAINED
+        if by_weights and not self.trained.there(cell.physics, cell.method):
+            only_measured = True
         missing = [] if only_measured else [i for i in range(cell.n) if i not in kept]
         if missing:
             made_by = table.add_origin(_origin(self.seed, self.device))
-            for done, i in enumerate(missing):
+            size = BATCH if by_weights else 1
+            for begin in range(0, len(missing), size):
+                numbers = missing[begin : begin + size]
                 words = f"{cell.method} {cell.family or ''} {cell.column}"
                 if bar is not None:
-                    bar.update(done / len(missing), f"{words} {i + 1}/{cell.n}")
-                kept[i] = self.measure(cell, i, made_by)
-                table.append(series, kept[i])
+                    bar.update(begin / len(missing), f"{words} {numbers[0] + 1}/{cell.n}")
+                made = (
+                    self.measure_together(cell, numbers, made_by)
+                    if by_weights
+                    else [self.measure(cell, i, made_by) for i in numbers]
+                )
+                kept |= {row.trajectory: row for row in made}
+                table.append(series, *made)
+            if by_weights:
+                self.trained.remember(cell.physics, cell.method)
         rows = [kept[i] for i in sorted(kept) if i < cell.n]
         if not rows:
             return None
         facts = {**table.origins()[rows[-1].origin], "seed": self.seed}
-        return summarise(cell, rows, self.model(cell)) | facts
+        trainings = _trainings(self.model(cell))
+        if by_weights:
+            trainings = [self.trained.recorded(cell.physics, cell.method)]
+        return summarise(cell, rows, trainings) | facts
 
     def measure(self, cell: Cell, number: int, origin: str = "") -> Row:
         """One trajectory of a cell, measured now."""
@@ -150,20 +176,41 @@ class Runner:
         )
         observed, future = test_window(column, number, self.seed, self.cache / "windows")
         outcome = run(observed, column.horizon, self.seed + number)
-        frames = outcome.frames[None]
-        true = {name: float(v[0]) for name, v in observed.coefficients.items()}
-        channels = nrmse_per_channel(frames, future.data)[0].tolist()
-        return Row(
-            number,
-            float(nrmse(frames, future.data)),
-            outcome.fit_error,
-            outcome.evaluations,
-            outcome.seconds,
-            peak_memory_mb(),
-            dict(zip(observed.channels, channels, strict=True)),
-            {k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true},
-            origin,
-        )
+        return _row(number, outcome, observed, future, origin)
+
+    def measure_together(self, cell: Cell, numbers: list[int], origin: str = "") -> list[Row]:
+        """Trajectories of a trained baseline, forecast in one batch."""
+        column, made = columns(cell.physics)[cell.column], []
+        model = self.trained.load(cell.physics, cell.method)
+        windows = self.cache / "windows"
+        pairs = [test_window(column, number, self.seed, windows) for number in numbers]
+        began = time.perf_counter()
+        frames = model.forecast(join([o for o, _ in pairs]), column.horizon, self.seed)
+        seconds = (time.perf_counter() - began) / len(numbers)
+        for number, one, (observed, future) in zip(numbers, frames, pairs, strict=True):
+            outcome = Outcome(one, {}, None, 0, seconds)
+            made.append(_row(number, outcome, observed, future, origin))
+        return made
+
+
+def _row(
+    number: int, outcome: Outcome, observed: Trajectories, future: Trajectories, origin: str
+) -> Row:
+    """One trajectory, measured."""
+    frames = outcome.frames[None]
+    true = {name: float(v[0]) for name, v in observed.coefficients.items()}
+    channels = nrmse_per_channel(frames, future.data)[0].tolist()
+    return Row(
+        number,
+        float(nrmse(frames, future.data)),
+        outcome.fit_error,
+        outcome.evaluations,
+        outcome.seconds,
+        peak_memory_mb(),
+        dict(zip(observed.channels, channels, strict=True)),
+        {k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true},
+        origin,
+    )
 
 
 def _origin(seed: int, device: str) -> dict[str, Any]:
@@ -171,8 +218,10 @@ def _origin(seed: int, device: str) -> dict[str, Any]:
     return {k: v for k, v in origin(seed, device).items() if k != "seed"}
 
 
-def summarise(cell: Cell, rows: list[Row], model: Model | None = None) -> dict[str, Any]:
-    """The numbers of a cell in the tables."""
+def summarise(
+    cell: Cell, rows: list[Row], trainings: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The numbers of a cell in the tables; `trainings` made its model."""
     column: Column = columns(cell.physics)[cell.column]
     errors = torch.tensor([row.nrmse for row in rows], dtype=torch.float64)
     # A forecast that blows up is as good as none: forecasting zero scores one.
@@ -184,7 +233,6 @@ def summarise(cell: Cell, rows: list[Row], model: Model | None = None) -> dict[s
 
     channels = rows[0].channel_errors
     fits = [row.fit_error for row in rows if row.fit_error is not None]
-    trainings = _trainings(model)
     return {
         "physics": cell.physics,
         "column": cell.column,

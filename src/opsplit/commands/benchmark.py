@@ -45,6 +45,8 @@ class Benchmark(Common):
     """Trajectories per cell of the unet family."""
     model: Path | None = None
     """Measure this model directory instead of the bundled ones."""
+    baselines: Path = Path("runs/baselines")
+    """Folder of the baselines that `opsplit pretrain --method` has trained."""
     only_measured: bool = False
     """Run nothing: write the tables from what has been measured so far."""
     cache: Path = Path("runs/benchmark")
@@ -109,15 +111,18 @@ class Benchmark(Common):
         """Measure what is missing, write all tables; the text of the whole and its numbers."""
         from opsplit.benchmark.run import Runner, known_cells
         from opsplit.benchmark.tables import insert_summary, markdown
+        from opsplit.benchmark.trained import not_trained
         from opsplit.progress import Progress
 
         assert self.out is not None
-        runner = Runner(self.cache, self.seed, self.device, self.model)
+        runner = Runner(self.cache, self.seed, self.device, self.model, self.baselines)
         records = []
         for number, cell in enumerate(todo, 1):
             with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
                 found = runner.record(cell, bar, self.only_measured)
                 records += [found] if found else []
+                if not found and self.method != "all" and not self.only_measured:
+                    raise not_trained(cell.physics, cell.method)
         if not records:
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."

@@ -18,8 +18,8 @@ class ReadFlags(Common):
     """Flags of commands that read fields over time."""
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """A file (.h5 of The Well or PDEBench, .nc, .npy, .npz, .mat), or files or a folder of
-    The Well."""
+    """A file (.h5 of The Well or PDEBench, .nc, .zarr, .npy, .npz, .mat, .csv), or files or a
+    folder of The Well."""
     axes: str | None = None
     """Names of the array's axes in order, such as t,x or n,t,c,x,y."""
     channels: str | None = None
@@ -56,9 +56,12 @@ class Describe(ReadFlags):
     Example: opsplit describe frames.npy --axes t,x --dt 0.1
     """
 
+    explain: bool = True
+    """Fit the models to the last frames and say how much of the change each explains."""
+
     def run(self) -> None:
         self.check()
         from opsplit.predict.describe import describe
 
-        found = describe(self.source(), **self.said())
+        found = describe(self.source(), **self.said(), explain=self.explain)
         say(to_json(found.to_json()) if self.json else found)

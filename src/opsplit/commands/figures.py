@@ -89,8 +89,11 @@ class Figures(Common):
         return [self.out / "contour.png"]
 
     def _points(self, file: Path, facts: dict[str, Any]) -> dict[str, dict[str, float]]:
-        """Points that were measured before with the same model, trajectories and seed."""
-        held = read_json(file) if file.exists() and not self.force else {}
+        """Points that were measured before with the same model, trajectories and seed.
+
+        `--force` may write over a finished picture; a point is the same whenever it is measured.
+        """
+        held = read_json(file) if file.exists() else {}
         same = all(held.get(k) == facts[k] for k in ("model", "n", "seed"))
         return held["points"] if same else {}
 

@@ -14,7 +14,6 @@ from opsplit.commands.common import Common, model_files, once
 from opsplit.commands.describe import ReadFlags
 from opsplit.commands.search_flags import bare_array, with_search_flags
 from opsplit.errors import OpsplitError, no_warnings
-from opsplit.physics import first_physics
 from opsplit.search.registry import SEARCHES, search_names
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class Fitted:
 class Fit(ReadFlags):
     """Flags of everything that fits a composition to observed frames."""
 
-    model: str = first_physics()
-    """A bundled name or a model directory."""
+    model: str = "auto"
+    """A bundled name or a model directory; auto tries all bundled models and ranks them."""
     family: str | None = None
     """Which of the bundled models of that name, such as spectral or unet."""
     trajectory: int = 0
@@ -115,10 +114,12 @@ class Fit(ReadFlags):
     def recorded(self) -> Recording:
         """The trajectory as the model reads it; what cannot fit is refused before loading."""
         from opsplit.io.assemble import Flags
-        from opsplit.model import load_config, locate
+        from opsplit.model import AUTO, load_config, locate
         from opsplit.predict.compatibility import compatibility, refuse
-        from opsplit.predict.door import observe
+        from opsplit.predict.door import observe, open_as
 
+        if self.model == AUTO:
+            return open_as(self.source(), Flags(**self.said())).part([self.trajectory])
         config = load_config(locate(self.model, self.family))
         recording = observe(self.source(), config, Flags(**self.said()))
         refuse(compatibility(config, recording), recording.source)
@@ -174,6 +175,7 @@ class Fit(ReadFlags):
             "search_status": splitter.search_result_.status,
             "understood": list(fitted.recording.understood),
             "issues": [issue.to_json() for issue in splitter.issues_],
+            "ranking": [one.to_json() for one in splitter.ranking_],
             "table": str(splitter.search_result_),
         }
 
@@ -194,10 +196,15 @@ class Fit(ReadFlags):
 
     def inputs(self) -> tuple[Path, ...]:
         """Files whose content decides the result."""
-        from opsplit.model import locate
+        from opsplit.model import AUTO, locate
 
-        model = locate(self.model, self.family)
-        return (*self.files, *model_files(model))
+        chosen = [(self.model, self.family)]
+        if self.model == AUTO:
+            from opsplit.predict.auto_model import candidates
+
+            chosen = list(candidates(self.family))
+        models = (locate(name, family) for name, family in chosen)
+        return (*self.files, *(file for model in models for file in model_files(model)))
 
 
 def said(r: dict[str, Any]) -> str:
@@ -206,7 +213,12 @@ def said(r: dict[str, Any]) -> str:
 
     # Guesses are among the sentences on what was read.
     notes = [i["text"] for i in r["issues"] if i["code"] != Code.EXTENT_GUESSED]
-    return "\n".join([*r["understood"], *(f"note: {text}" for text in notes)])
+    lines = [*r["understood"], *(f"note: {text}" for text in notes)]
+    if r.get("ranking"):
+        from opsplit.predict.auto_model import Ranked, ranking_table
+
+        lines.append(ranking_table([Ranked(**one) for one in r["ranking"]]))
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -304,7 +316,8 @@ class Predict(Fit):
         if self.report is not None:
             write_report(
                 self.report, splitter, forecast, lower=lower, upper=upper, truth=truth,
-                facts={k: str(v) for k, v in origin(self.seed, self.device).items()},
+                facts={"file": recording.source}
+                | {k: str(v) for k, v in origin(self.seed, self.device).items()},
                 understood=recording.understood,
                 notes=splitter.notes_, channels=recording.channels,
             )  # fmt: skip

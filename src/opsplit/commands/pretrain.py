@@ -47,6 +47,9 @@ class Pretrain(Common):
     """Length of every space axis of --data, if the file does not say it."""
     boundary: tuple[str, ...] | None = None
     """periodic, neumann, dirichlet or open, per axis of --data, if the file does not say it."""
+    method: str | None = None
+    """Train a baseline instead: fno, mpp, geps, zebra or disco, with flags of its own (see
+    `opsplit pretrain --method fno --help`)."""
     recipe: str | None = None
     """Run the chain of trainings that made a bundled model (NAME or NAME/FAMILY), or of a .toml
     file; stages go to folders of --out."""
@@ -73,7 +76,12 @@ class Pretrain(Common):
 
     @classmethod
     def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
-        """The settings of a training, and their flags, follow from its operator."""
+        """The settings of a training, and their flags, follow from its operator or method."""
+        method = given(arguments, "--method")
+        if method is not None:
+            from opsplit.commands.baseline import baseline_command
+
+            return baseline_command(method, arguments), arguments
         return pretrain_command(arguments), without_operator(arguments)
 
     def run(self) -> None:
@@ -83,23 +91,29 @@ class Pretrain(Common):
         kept = Record.of(self, effective_settings(self, inputs))
         with writing(inputs) as made:
             kept.begin(made)
-            model = self._recipe() if self.recipe is not None else self._train()
-            result = model.metrics
+            result = self._result()
             kept.finish(made, result)
-        if self.json:
-            say(to_json(result))
-            return
+        say(to_json(result) if self.json else self._words(result))
+
+    def _result(self) -> dict[str, Any]:
+        """Train, and say how it went."""
+        return (self._recipe() if self.recipe is not None else self._train()).metrics
+
+    def _words(self, result: dict[str, Any]) -> str:
+        """The result for people."""
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
+        lines = []
         if "structure" in result:
             from opsplit.pretrain.auto import structure_words
 
-            say(structure_words(result["structure"]))
-        say(
-            f"{self.out}: {result['steps']} steps in {result['minutes']:.1f} minutes\n"
-            f"one-step error of unseen batches: {errors}\n"
-            f"half-step consistency: {result['semigroup']:.5f}\n"
-            f"{result['operators']} operators in the dictionary"
-        )
+            lines = [structure_words(result["structure"])]
+        lines += [
+            f"{self.out}: {result['steps']} steps in {result['minutes']:.1f} minutes",
+            f"one-step error of unseen batches: {errors}",
+            f"half-step consistency: {result['semigroup']:.5f}",
+            f"{result['operators']} operators in the dictionary",
+        ]
+        return "\n".join(lines)
 
     def _recipe(self) -> Model:
         from opsplit.pretrain.recipes import run_recipe
@@ -166,12 +180,12 @@ def pretrain_command(arguments: list[str]) -> type[Pretrain]:
     from opsplit.pretrain.config import PRESETS
     from opsplit.pretrain.files import read_settings
 
-    config, preset = _given(arguments, "--config"), _given(arguments, "--preset")
+    config, preset = given(arguments, "--config"), given(arguments, "--preset")
     base, operator, encoder, training = read_settings(
         None if config is None else Path(config),
         preset if preset in PRESETS else None,  # the parser refuses another one
-        _given(arguments, "--operator"),
-        stored=_given(arguments, "--data") is not None,
+        given(arguments, "--operator"),
+        stored=given(arguments, "--data") is not None,
         name=next((word for word in arguments if word in PHYSICS), ""),
     )
     parts = [with_flags(operator), with_flags(encoder), with_flags(training)]
@@ -200,7 +214,7 @@ def without_operator(arguments: list[str]) -> list[str]:
     return out
 
 
-def _given(arguments: list[str], flag: str) -> str | None:
+def given(arguments: list[str], flag: str) -> str | None:
     """The value of a flag, as `--flag value` or `--flag=value`."""
     for i, word in enumerate(arguments):
         if word == flag and i + 1 < len(arguments):

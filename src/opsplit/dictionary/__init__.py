@@ -2,6 +2,7 @@
 
 from opsplit.dictionary.dictionary import MAX_STRENGTH, OperatorDictionary
 from opsplit.dictionary.lift import lifted_family
+from opsplit.dictionary.mean import keeping_mean
 from opsplit.dictionary.orientation import oriented
 from opsplit.dictionary.part import Part
 from opsplit.dictionary.prepared import PreparedDictionary
@@ -12,6 +13,7 @@ __all__ = [
     "OperatorDictionary",
     "Part",
     "PreparedDictionary",
+    "keeping_mean",
     "lifted_family",
     "oriented",
     "wrong_format",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,11 +27,15 @@ from opsplit.dictionary.storage import (
     same_parts,
     wrong_format,
 )
+from opsplit.display import html_table, new_axes
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.decoder import Decoder
 from opsplit.operators import Linear, OperatorFamily, UserFunction
 from opsplit.terms import Term
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MAX_STRENGTH = 4.0
 """Largest strength of an operator, if nothing else is known: learned flows are trained on short
@@ -48,6 +52,12 @@ class OperatorDictionary:
         provenance: where every operator came from, in words.
         terms: what is known about the term of a coefficient.
         max_strengths: the largest strength that a search may give every operator.
+
+    Example:
+        >>> import opsplit
+        >>> dictionary = opsplit.load_model("advection-diffusion").dictionary
+        >>> len(dictionary.subsample(16, seed=0))
+        16
     """
 
     parts: tuple[Part, ...]
@@ -79,6 +89,33 @@ class OperatorDictionary:
             f"{k} in [{v.min():.3g}, {v.max():.3g}]" for k, v in self.coefficients.items() if len(v)
         )
         return f"OperatorDictionary({families}; {ranges or 'no coefficients'})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"coefficient": name, "term": self.terms[name].text if name in self.terms else "",
+             "operators": int((v != 0).sum()), "from": float(v[v != 0].min(initial=np.inf)),
+             "to": float(v[v != 0].max(initial=-np.inf))}
+            for name, v in self.coefficients.items() if v.any()
+        ]  # fmt: skip
+        return html_table(rows, f"{len(self)} operators")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the coefficients of all operators, one row per coefficient.
+
+        Arguments:
+            ax: axes to draw into (default: those of a new figure).
+
+        Returns:
+            The axes.
+        """
+        axes = new_axes(ax)
+        shown = {name: v[v != 0] for name, v in self.coefficients.items()}
+        for row, values in enumerate(shown.values()):
+            axes.plot(values, np.full(len(values), row), "|", ms=14)
+        axes.set(yticks=range(len(shown)), xlabel="value", title=f"{len(self)} operators")
+        axes.set_yticklabels([f"{name} ({len(values)})" for name, values in shown.items()])
+        axes.set_ylim(-0.5, max(len(shown), 1) - 0.5)
+        return axes
 
     def describe(self, index: int) -> str:
         """An operator in a few characters, such as `c=0.52`."""
@@ -149,15 +186,18 @@ class OperatorDictionary:
             np.concatenate([self.max_strengths, other.max_strengths]),
         )
 
-    def lift(self, ndim: int) -> OperatorDictionary:
+    def lift(self, ndim: int, apart: bool = False) -> OperatorDictionary:
         """The same mechanisms on fields with more axes.
 
         Operators that single out no direction, such as diffusion and reactions, act in every
         dimension. The others, on a line, act along every axis by itself, and their coefficients
         get an axis: `c` becomes `c_x` and `c_y`. Operators on a plane with a direction cannot be
         lifted.
+
+        With `apart`, derivatives without a direction act along every axis as well: `D` stays, and
+        `D_x` and `D_y` join it, for media that are not the same in all directions.
         """
-        return lifted(self, ndim)
+        return lifted(self, ndim, apart)
 
     def on_channels(self, names: Sequence[str]) -> OperatorDictionary:
         """Scalar operators on every channel of a system, by itself; `D` becomes `D_A` and `D_B`."""
@@ -231,6 +271,7 @@ class OperatorDictionary:
                 sizes = DecoderSizes(**part.decoder.sizes())
                 if with_decoders:
                     for name, tensor in part.decoder.state_dict().items():
+                        # A copy: parts may share a decoder, tensors of a file may not.
                         tensors[f"part{i}.decoder.{name}"] = (
                             tensor.detach().cpu().contiguous().clone()
                         )

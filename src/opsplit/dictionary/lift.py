@@ -47,7 +47,7 @@ def lifted_family(family: OperatorFamily, ndim: int) -> OperatorFamily | None:
         return None
 
 
-def lifted(dictionary: OperatorDictionary, ndim: int) -> OperatorDictionary:
+def lifted(dictionary: OperatorDictionary, ndim: int, apart: bool = False) -> OperatorDictionary:
     """The operators on fields with `ndim` axes; see `OperatorDictionary.lift`."""
     own = {part.family.ndim for part in dictionary.parts}
     if len(own) != 1 or not 1 <= ndim <= 3 or ndim < max(own):
@@ -67,6 +67,8 @@ def lifted(dictionary: OperatorDictionary, ndim: int) -> OperatorDictionary:
             family, parameters = part.family.isotropic(part.parameters()[free], ndim)
             same = Part(family, parameters, None, part.scale)
             groups.append(_Group(same, mine[free.numpy()], ""))
+        if apart and part.family.ndim == 1:
+            directed |= torch.as_tensor(_derivatives(dictionary, mine))
         if not bool(directed.any()):
             continue
         places = mine[directed.numpy()]
@@ -86,6 +88,15 @@ def lifted(dictionary: OperatorDictionary, ndim: int) -> OperatorDictionary:
         for suffix in ("", *AXES[:ndim])
     }
     return _joined(dictionary, groups, terms)
+
+
+def _derivatives(dictionary: OperatorDictionary, places: np.ndarray) -> np.ndarray:
+    """Operators whose terms all have derivatives; reactions are the same along every axis."""
+    held = {k: v[places] != 0 for k, v in dictionary.coefficients.items()}
+    terms = {k: dictionary.terms.get(k) for k in held}
+    plain = [own for k, own in held.items() if not ((t := terms[k]) and t.order)]
+    known = np.any(list(held.values()), axis=0) if held else np.zeros(len(places), bool)
+    return known & ~np.any(plain, axis=0) if plain else known
 
 
 def on_channels(dictionary: OperatorDictionary, names: Sequence[str]) -> OperatorDictionary:

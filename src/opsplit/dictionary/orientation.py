@@ -46,6 +46,9 @@ def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> Opera
     for part in dictionary.parts:
         mine = np.arange(offset, offset + len(part))
         for names, members in _mechanisms(dictionary, mine).items():
+            # A mechanism with operators of either sign needs no copies.
+            if len(names) == 1 and _both_signs(dictionary.coefficients[names[0]]):
+                continue
             turns: dict[Names, Turn] = {}
             one = replace(part, codes=part.codes[[members[len(members) // 2] - offset]])
             for turn in _turns(one, names, dictionary.terms, grid, frame):
@@ -54,6 +57,10 @@ def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> Opera
                 found = found.merge(_copies(dictionary, part, members, offset, turn))
         offset += len(part)
     return found
+
+
+def _both_signs(values: np.ndarray) -> bool:
+    return bool((values > 0).any() and (values < 0).any())
 
 
 def _mechanisms(dictionary: OperatorDictionary, among: np.ndarray) -> dict[Names, np.ndarray]:

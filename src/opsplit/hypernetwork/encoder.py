@@ -23,7 +23,10 @@ class RelativeBias(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         position = torch.arange(length, device=self.table.device)
-        offset = position[None, :] - position[:, None]
+        return self.of(position[None, :] - position[:, None])
+
+    def of(self, offset: Tensor) -> Tensor:
+        """The bias `(head, query, key)` of keys that are so far from their queries."""
         half = self.buckets // 2
         exact = half // 2
         distance = offset.abs()

@@ -13,6 +13,7 @@ import numpy as np
 from opsplit._files import regular
 from opsplit.boundary import is_boundary
 from opsplit.errors import OpsplitError
+from opsplit.io.arrays import BESIDE, SPACINGS, STEPS
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
 from opsplit.io.examine import CHUNK_MB
@@ -21,7 +22,7 @@ from opsplit.io.helper import examined
 from opsplit.io.parts import Index, Part
 from opsplit.terms import terms_from
 
-NOT_COEFFICIENTS = {"dt", "extent", "boundary", "version"}
+NOT_COEFFICIENTS = BESIDE | {"boundary", "version"}
 
 
 @contextmanager
@@ -49,13 +50,13 @@ def opened_netcdf(path: Path) -> Iterator[Any]:
 
 def of_netcdf(path: Path, flags: Flags) -> Raw:
     """Every variable over time and space becomes a channel, one per trajectory a coefficient."""
-    return _of_dataset(str(path), "netcdf", lambda: opened_netcdf(path), flags)
+    return of_dataset(str(path), "netcdf", lambda: opened_netcdf(path), flags)
 
 
 def of_xarray(given: Any, flags: Flags) -> Raw:
     """A `DataArray` or a `Dataset` in memory; times that are dates become seconds."""
     held, said = in_seconds(as_dataset(given))
-    raw = _of_dataset("xarray", "xarray", lambda: nullcontext(held), flags)
+    raw = of_dataset("xarray", "xarray", lambda: nullcontext(held), flags)
     return replace(raw, said=(*raw.said, *said))
 
 
@@ -88,9 +89,10 @@ def letters_of(source: str, held: Any, flags: Flags) -> tuple[list[str], dict[st
     return fields, dict(zip(letters, map(str, first.dims), strict=True))
 
 
-def _of_dataset(
+def of_dataset(
     source: str, form: str, opened: Callable[[], AbstractContextManager[Any]], flags: Flags
 ) -> Raw:
+    """What an xarray data set says; it is open only while it is read."""
     with opened() as held:
         fields, dims = letters_of(source, held, flags)
         letters = "".join(dims)
@@ -101,12 +103,13 @@ def _of_dataset(
         n = first.sizes[dims["n"]] if "n" in dims else 1
         check_small(f"{source}: {dims.get('n')}", n)
         coefficients = _coefficients(held, fields, dims.get("n"), n)
-        unit = held[dims["t"]].attrs.get("units") if dims["t"] in held else None
         said = [f"Variables {', '.join(fields)} over {', '.join(dims.values())}."]
-        said += [f"Times are numbers of the unit {str(unit)[:60]!r}."] if unit else []
+        said += units_said(held, [*dims.values(), *fields])
         said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
         shape = tuple(first.shape)
-        extent, boundary = _stated(held.attrs, len(points))
+        extent, boundary = _stated(held.attrs, {a: first.sizes[dims[a]] for a in points})
+        if times is None and (step := _positive(held.attrs, STEPS)) is not None:
+            times = np.arange(first.sizes[dims["t"]]) * step
         told = held.attrs.get("terms")
         terms = {} if told is None else terms_from(told, source)
 
@@ -128,15 +131,36 @@ def _of_dataset(
     )  # fmt: skip
 
 
+def units_said(held: Any, names: Sequence[str]) -> list[str]:
+    """A sentence on the attributes `units` of axes and fields; the numbers stay as they are."""
+    units = {k: held[k].attrs.get("units") for k in names if k in held}
+    words = [f"{k} in {str(unit)[:60]!r}" for k, unit in units.items() if unit]
+    return [f"Units: {', '.join(words)}."] if words else []
+
+
 def _stated(
-    attributes: Mapping[str, Any], ndim: int
+    attributes: Mapping[str, Any], points: Mapping[str, int]
 ) -> tuple[tuple[float, ...] | None, tuple[str, ...] | None]:
-    """The extent and the boundaries as our own `to_xarray` writes them."""
+    """The extent and the boundaries as our own `to_xarray` writes them, or an extent by `dx`."""
+    ndim = len(points)
     lengths = np.ravel(np.asarray(attributes.get("extent", ())))
     known = len(lengths) == ndim and lengths.dtype.kind in "fiu" and bool((lengths > 0).all())
     words = tuple(word.strip() for word in str(attributes.get("boundary", "")).split(","))
     stated = len(words) == ndim and all(is_boundary(word) for word in words)
-    return tuple(lengths.astype(float).tolist()) if known else None, words if stated else None
+    boundary = words if stated else None
+    if known:
+        return tuple(lengths.astype(float).tolist()), boundary
+    first = _positive(attributes, SPACINGS["x"])
+    spacings = {a: _positive(attributes, SPACINGS[a]) or first for a in points}
+    extent = tuple((h or 0.0) * points[a] for a, h in spacings.items())
+    return None if None in spacings.values() else extent, boundary
+
+
+def _positive(attributes: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    """The first of these attributes that is one positive number."""
+    held = (np.ravel(np.asarray(attributes[k])) for k in names if k in attributes)
+    numbers = (v for v in held if v.size == 1 and v.dtype.kind in "fiu" and v[0] > 0)
+    return next((float(v[0]) for v in numbers), None)
 
 
 def _fields(source: str, held: Any, flags: Flags) -> list[str]:

@@ -27,12 +27,14 @@ READERS: Registry[Reader] = Registry(
         "hdf5": "opsplit.io.hdf5:of_hdf5",
         "netcdf": "opsplit.io.netcdf:of_netcdf",
         "mat": "opsplit.io.matlab:of_mat",
+        "zarr": "opsplit.io.zarr:of_zarr",
+        "csv": "opsplit.io.csv:of_csv",
     },
 )
 """`reader(path, flags) -> Raw` by the name of a format.
 
 The reader of an installed package, an entry point of the group `opsplit.readers`, reads the files
-whose name ends like its own: the reader `zarr` reads `u.zarr`.
+whose name ends like its own: the reader `raw` reads `u.raw`.
 """
 STARTS = {
     b"\x93NUMPY": "npy",
@@ -51,7 +53,12 @@ SUFFIXES = {
     ".nc4": "netcdf",
     ".cdf": "netcdf",
     ".mat": "mat",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
 }
+STORES = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
+"""Files by which a folder is a Zarr store."""
 WORDS = {"npy": "by numpy", "npz": "by numpy", "hdf5": "as HDF5", "netcdf": "as NetCDF",
          "mat": "as a MATLAB file"}  # fmt: skip
 
@@ -68,7 +75,7 @@ def read(
     ndim: int | None = None,
     times: Any = None,
 ) -> Recording:
-    """Open fields over time: a file, a folder or several files of The Well, or what is in memory.
+    """Open fields over time: a file, a folder (Zarr, The Well), several files, or data in memory.
 
     Only headers are read; `.frames()` and `.load()` fetch what they are asked for. What the file
     does not say is guessed, and every guess is a sentence in `.understood`.
@@ -84,6 +91,18 @@ def read(
             or one per axis, with a colon between different ends; `Grid` knows synonyms.
         ndim: number of space axes, where an array does not tell.
         times: instead of `dt`, the time of every frame.
+
+    Returns:
+        A `Recording`; frames are read when they are asked for.
+
+    Raises:
+        OpsplitError: if the file is missing, damaged or not understood.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
+        >>> opsplit.read("frames.npy", axes="t,x", dt=0.1).grid.shape
+        (32,)
     """
     if ndim is not None and not 1 <= ndim <= 3:
         raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
@@ -114,6 +133,8 @@ def _raw(source: Any, flags: Flags) -> Raw:
             "read takes a path, several paths, an array, a tensor, Trajectories or xarray data, "
             f"got {repr(source)[:60]}."
         )
+    if len(paths) == 1 and any((Path(paths[0]) / name).is_file() for name in STORES):
+        return READERS["zarr"](Path(paths[0]), flags)
     if len(paths) > 1 or Path(paths[0]).is_dir():
         from opsplit.io.well_recording import of_well
 

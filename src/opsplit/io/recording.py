@@ -43,6 +43,12 @@ class Recording:
         box: whether the extent is the length of the box as the caller gave it, not a number of
             spacings; between walls the two may differ.
         layout: which of its layouts the format has here, for writing a forecast alike.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
+        >>> opsplit.read("frames.npy", dt=0.1).shape
+        (1, 8, 1, 32)
     """
 
     source: str

@@ -154,6 +154,18 @@ def _mat(
     savemat(path, {**extra, **fields, **axes, "t": times}, appendmat=False, oned_as="row")
 
 
+def _csv(
+    path: Path, like: Recording, u: np.ndarray, times: np.ndarray, extra: Mapping[str, float]
+) -> None:
+    axes = dict(zip("xyz", like.axes(), strict=False))
+    points = np.meshgrid(times, *axes.values(), indexing="ij")
+    columns = [*points, *np.moveaxis(u, 1, 0)]
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.writelines(f"# {name} = {value!r}\n" for name, value in extra.items())
+        stream.write(",".join(("t", *axes, *like.channels)) + "\n")
+        np.savetxt(stream, np.stack([c.ravel() for c in columns], 1), "%.9g", ",")
+
+
 FORMATS: dict[str, tuple[str, Write]] = {
     "well": (".hdf5", _well),
     "pdebench": (".hdf5", _pdebench),
@@ -165,4 +177,5 @@ FORMATS: dict[str, tuple[str, Write]] = {
     "array": (".npz", _npz),
     "trajectories": (".npz", _npz),
     "mat": (".mat", _mat),
+    "csv": (".csv", _csv),
 }

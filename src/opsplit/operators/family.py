@@ -101,6 +101,11 @@ class OperatorFamily(Settings, ABC):
     A family is a frozen dataclass of its settings. `E` operators act on `K` states each in one
     call, without a loop over either. A new family is one file with one subclass, listed in
     `operators/__init__.py`.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.load_model("advection-diffusion").dictionary.parts[0].family.innermost.kind
+        'spectral'
     """
 
     channels: int

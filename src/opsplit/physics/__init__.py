@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opsplit.physics.combined import Combined as Combined
     from opsplit.physics.gray_scott import GrayScott as GrayScott
     from opsplit.physics.gray_scott_3d import GrayScott3D as GrayScott3D
+    from opsplit.physics.line import Line as Line
     from opsplit.physics.navier_stokes import NavierStokes as NavierStokes
 
 _OURS = {
@@ -25,6 +26,7 @@ _OURS = {
     "gray-scott": "opsplit.physics.gray_scott:GrayScott",
     "gray-scott-3d": "opsplit.physics.gray_scott_3d:GrayScott3D",
     "navier-stokes": "opsplit.physics.navier_stokes:NavierStokes",
+    "line": "opsplit.physics.line:Line",
 }
 PHYSICS: Registry[type[Physics]] = Registry("physics", "opsplit.physics", _OURS)
 
@@ -35,7 +37,19 @@ _CLASSES = {"Physics": "opsplit.physics.base:Physics"} | {
 
 
 def get_physics(name: str, preset: str = "cpu") -> Physics:
-    """The equation of that name with the grid, times and counts of a preset."""
+    """The equation of that name with the grid, times and counts of a preset.
+
+    Returns:
+        The equation, with its samplers and its solver.
+
+    Raises:
+        OpsplitError: if there is no such equation or preset.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.get_physics("gray-scott").channels
+        ('A', 'B')
+    """
     equation = PHYSICS[name]
     if preset not in equation.presets:
         raise OpsplitError(

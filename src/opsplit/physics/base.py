@@ -23,6 +23,12 @@ class Physics(ABC):
     """An equation `du/dt = sum_k mu_k F_k(u)` with samplers for fields and coefficients.
 
     A new equation is one file with one subclass, listed in `physics/__init__.py`.
+
+    Example:
+        >>> import opsplit
+        >>> physics = opsplit.get_physics("advection-diffusion")
+        >>> physics.generate("A+D", 2, seed=0, frames=3).data.shape
+        torch.Size([2, 3, 1, 256])
     """
 
     name: ClassVar[str]

@@ -46,7 +46,14 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One check and how it ended."""
+    """One check and how it ended.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> found = opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16)
+        >>> found[0].check
+        'constant dt'
+    """
 
     check: str
     verdict: Mark
@@ -80,6 +87,17 @@ def check(
         data: whatever `OperatorSplitter.fit` takes: a path, an array, `Trajectories`, xarray data.
         model: the model that knows the coefficients (default: found by their names).
         axes, channels, dt, extent, boundary: as in `opsplit.read`.
+
+    Returns:
+        One `Finding` per check, in a fixed order.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> for finding in opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16):
+        ...     print(finding)  # doctest: +SKIP
     """
     recording = open_as(data, Flags(axes, channels, dt, extent, boundary))
     seen = survey(recording)

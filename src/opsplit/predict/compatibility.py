@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
-from opsplit.dictionary import OperatorDictionary, lifted_family
+from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
@@ -80,7 +80,15 @@ UNLIKE = frozenset(
 
 @dataclass(frozen=True)
 class Issue:
-    """One reason why a model does not fit data, or what to mind if it does."""
+    """One reason why a model does not fit data, or what to mind if it does.
+
+    Example:
+        >>> import opsplit
+        >>> config = opsplit.load_model("gray-scott").config
+        >>> line = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=0, frames=4)
+        >>> opsplit.compatibility(config, opsplit.read(line))[0].blocks
+        True
+    """
 
     code: Code
     severity: Severity
@@ -103,6 +111,16 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
     """All issues between a model and data; the model can be used if none of them blocks.
 
     Only the configuration of the model is needed, not its weights.
+
+    Returns:
+        The issues; an empty list if the data are like those of the training.
+
+    Example:
+        >>> import opsplit
+        >>> physics = opsplit.get_physics("advection-diffusion")
+        >>> data = opsplit.read(physics.generate("A+D", 1, seed=0, frames=16))
+        >>> opsplit.compatibility(opsplit.load_model("advection-diffusion").config, data)
+        []
     """
     recording = data if isinstance(data, Recording) else read(data)
     ndim, issues = recording.grid.ndim, []
@@ -230,7 +248,9 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
     """Coefficients that lie far beyond those of the operators."""
     issues = []
     for name, value in found.coefficients.items():
-        known = float(abs(dictionary.coefficients[name]).max())
+        # What a dictionary allows as a strength is known ground.
+        sizes = abs(dictionary.coefficients[name]) * dictionary.max_strengths / MAX_STRENGTH
+        known = float(sizes.max())
         if abs(value) > FACTOR * known > 0:
             words = (
                 f"{name} = {value:.4g} lies far beyond the operators of the dictionary, which "

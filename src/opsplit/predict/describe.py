@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opsplit._tensors import usual_defaults
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, no_warnings
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.io.survey import Survey, survey
 from opsplit.model import bundled, load_config, locate
+from opsplit.predict.auto_model import Ranked
 from opsplit.predict.compatibility import Issue, compatibility
 from opsplit.predict.door import observe, open_as
 from opsplit.predict.ends import ends_of
+from opsplit.search import Pursuit
 
 SEAM = 3.0
 """Ends whose jump is so many times the largest between neighbours are not neighbours."""
+WINDOW = 16
+"""Models are fitted to so many frames."""
+SECONDS = 20.0
+"""No further model is tried after so long."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Fits:
     model: str
     """`name (family)`"""
     issues: tuple[Issue, ...]
+    ranked: Ranked | None = None
+    """How much of the change it explains, if it was tried."""
 
     @property
     def fits(self) -> bool:
@@ -37,16 +46,26 @@ class Fits:
 
     def __str__(self) -> str:
         said = " ".join(issue.text for issue in self.issues if issue.blocks or self.fits)
-        word = "fits" if self.fits else "does not fit"
+        word = "fits in shape" if self.fits else "does not fit"
+        if self.fits and self.ranked is not None and self.ranked.unexplained is not None:
+            word = self.ranked.explains
         return f"{self.model} {word}{': ' if said else ''}{said}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"fits": self.fits, "issues": [issue.to_json() for issue in self.issues]}
+        known = {"fits": self.fits, "issues": [issue.to_json() for issue in self.issues]}
+        return known if self.ranked is None else {**known, "tried": self.ranked.to_json()}
 
 
 @dataclass(frozen=True)
 class Description:
-    """What data hold, what was guessed, and which models fit."""
+    """What data hold, what was guessed, and which models fit.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> found = opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16)
+        >>> [fits.model for fits in found.models if fits.fits][0]
+        'advection-diffusion (spectral)'
+    """
 
     recording: Recording
     seen: Survey
@@ -99,16 +118,30 @@ def describe(
     extent: float | Sequence[float] | None = None,
     boundary: str | Sequence[str] | None = None,
     ndim: int | None = None,
+    explain: bool = False,
 ) -> Description:
     """Say what data hold: shape, times, grid, channels, ranges, and which bundled models fit.
 
     Arguments:
         data: whatever `OperatorSplitter.fit` takes: a path, an array, `Trajectories`, xarray data.
         axes, channels, dt, extent, boundary, ndim: as in `opsplit.read`.
+        explain: fit the models to the last frames of the first trajectory, and say how much of the
+            change each explains; else a model fits in shape or does not.
+
+    Returns:
+        A `Description`: print it, or take `.to_json()`.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
+
+    Example:
+        >>> import numpy, opsplit
+        >>> print(opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16))  # doctest: +SKIP
     """
     flags = Flags(axes, channels, dt, extent, boundary, ndim)
     recording = open_as(data, flags)
     seen = survey(recording)
+    ranking = {one.title: one for one in _tried(recording)} if explain else {}
     models = []
     for name, config in bundled_configs().items():
         try:
@@ -116,8 +149,18 @@ def describe(
         except OpsplitError:
             # The model cannot even read them; why it does not fit the data as they are says more.
             reading = recording
-        models.append(Fits(name, tuple(compatibility(config, reading))))
+        models.append(Fits(name, tuple(compatibility(config, reading)), ranking.get(name)))
     return Description(recording, seen, tuple(models))
+
+
+def _tried(recording: Recording) -> tuple[Ranked, ...]:
+    """The models, fitted to the last frames of the first trajectory; none where they cannot be."""
+    from opsplit.predict.estimator import OperatorSplitter
+
+    window = recording.part([0], slice(max(0, recording.shape[1] - WINDOW), None))
+    with no_warnings(), suppress(OpsplitError):
+        return OperatorSplitter(search=Pursuit(max_seconds=SECONDS)).fit(window).ranking_
+    return ()
 
 
 def bundled_configs() -> dict[str, ModelConfig]:

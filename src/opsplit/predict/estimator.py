@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
 from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
-from opsplit.model import DEFAULT_MODEL, Model, load_model
+from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.adapt import adapt
+from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
@@ -39,7 +40,9 @@ from opsplit.predict.explain import Explainer, Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
+from opsplit.predict.shown import Shown
 from opsplit.predict.state import last_states
+from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.units import Freedom
 from opsplit.predict.window import channel_order, observed_frames
 from opsplit.search import Composition, SearchResult, Strategy, get_search
@@ -48,15 +51,13 @@ from opsplit.search.strategy import Report
 from opsplit.settings import shown
 from opsplit.splitting import Scheme
 
-if TYPE_CHECKING:
-    import xarray
 
-
-class OperatorSplitter:
+class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model.
+        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
+            model that takes the data and keeps the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -73,12 +74,20 @@ class OperatorSplitter:
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
     calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
-    trained on, as codes and sentences) and `notes_` (the sentences alone).
+    trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
+    `ranking_` (the models that were tried, best first).
+
+    Example:
+        >>> import opsplit
+        >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
+        >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)
+        >>> s.predict(steps=34).shape, s.status_
+        (torch.Size([34, 1, 256]), 'explained')
     """
 
     def __init__(
         self,
-        model: str | Path | Model = DEFAULT_MODEL,
+        model: str | Path | Model = AUTO,
         search: str | Strategy = "pursuit",
         family: str | None = None,
         scheme: Scheme = "strang",
@@ -91,6 +100,9 @@ class OperatorSplitter:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
+
+    ranking_: tuple[Ranked, ...]
+    seconds_: float
 
     PARAMETERS = (
         "model",
@@ -118,14 +130,14 @@ class OperatorSplitter:
             setattr(self, name, value)
         return self
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
-        return f"OperatorSplitter({shown})"
+    def save(self, folder: str | Path) -> Path:
+        """Write the fit into a folder: arrays, JSON and safetensors, no pickle."""
+        return save_splitter(self, folder)
 
-    def __str__(self) -> str:
-        if not hasattr(self, "search_result_"):
-            return repr(self) + "\nnot fitted: call fit(u, dt=...)"
-        return f"{self.search_result_}\n{self.equation_}\n{self.verdict_}"
+    @classmethod
+    def load(cls, folder: str | Path) -> OperatorSplitter:
+        """Read what `save` wrote; forecasts are those of the saved splitter."""
+        return load_splitter(cls, folder)
 
     @usual_defaults()
     def fit(
@@ -160,6 +172,14 @@ class OperatorSplitter:
         if self.window is not None and self.window < 2:
             raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
         search = get_search(self.search)
+        if self.model == AUTO:
+            given: dict[str, Any] = {
+                "times": times, "trajectory": trajectory, "boundary": boundary
+            }  # fmt: skip
+            return fit_best(
+                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
+                own=dictionary is not None,
+            )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
         recording = observe(u, model.config, flags)
@@ -178,19 +198,22 @@ class OperatorSplitter:
         window, objective, result = found.window, found.objective, found.result
         issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
         issues += self._issues(adapted.periodic, model, found, explainer.freedom)
-        self.refinement_ = objective.refinement
+        self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
         self.coefficients_ = dict(result.identified)
         self.fit_error_ = self.composition_.fit_error
         self.search_table_ = result.rows()
         self.observed_, self.understood_ = observed, " ".join(recording.understood)
-        self.units_ = window.units
+        self.units_, self._dictionary = window.units, dictionary
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
         self._like, self._found, self._walls = like(u, observed), found, walls
-        self._back = _inverse(channel_order(observed.channels, model.config.channels))
+        order = channel_order(observed.channels, model.config.channels)
+        self._back = _inverse(order)
         self._judge(found, issues, None if dictionary is not None else model.calibration)
+        named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
+        self.equation_ = self.equation_.renamed(dict(named))
         self._last = last_states(found, self.scheme)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=3)
@@ -231,22 +254,30 @@ class OperatorSplitter:
         sure = known is not None and known.strategy == self.search_result_.strategy
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
-        self.coefficient_intervals_ = self.intervals(0.9) if sure else {}
+        intervals = self.intervals(0.9) if sure else {}
+        self.coefficient_intervals_ = {
+            name: ends
+            for name, ends in intervals.items()
+            if self.coefficients_[name] and known is not None and known.shown(name)
+        }
         terms = {name: term.text for name, term in found.dictionary.terms.items()}
         self.equation_ = equation(self.coefficients_, terms, self.coefficient_intervals_)
 
     def intervals(self, level: float) -> dict[str, tuple[float, float]]:
         """Intervals that hold the true coefficients with this probability."""
         calibration = self._calibrated()
-        spread, terms = self.search_result_.spread, self._found.dictionary.terms
         out = {}
         for name, value in self.coefficients_.items():
             if name in calibration.coefficients:
-                factor = calibration.coefficient_factor(name, level)
-                unit = self.units_.factor(terms.get(name))
-                half = factor * coefficient_scale(value, spread.get(name, 0.0), unit)
+                half = calibration.coefficient_factor(name, level) * self.coefficient_scale(name)
                 out[name] = (value - half, value + half)
         return out
+
+    def coefficient_scale(self, name: str) -> float:
+        """The expected size of a coefficient's error, before calibration."""
+        unit = self.units_.factor(self._found.dictionary.terms.get(name))
+        spread = self.search_result_.spread.get(name, 0.0)
+        return coefficient_scale(self.coefficients_[name], spread, unit)
 
     def _calibrated(self) -> Calibration:
         """The model's calibration, if it belongs to what was fitted."""
@@ -320,6 +351,8 @@ class OperatorSplitter:
             times=torch.as_tensor(times, dtype=torch.float64),
             deviation=None if spread is None else spread.to(kind),
             explained=self.verdict_.trusted,
+            grid=self.observed_.grid,
+            channels=self.observed_.channels,
         )
 
     @usual_defaults()
@@ -352,16 +385,6 @@ class OperatorSplitter:
         spread = torch.stack([f.deviation for f in found if f.deviation is not None])
         half = factor * spread[(..., *[None] * (frames.ndim - 3))]
         return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
-
-    def to_xarray(self, steps: int) -> xarray.Dataset:
-        """The forecast as an `xarray.Dataset`; times count from the last observed frame."""
-        from opsplit.xarrays import to_xarray
-
-        found, observed = self.forecast(steps), self.observed_
-        facts = {"equation": self.equation_, "status": self.status_, "verdict": self.verdict_.text}
-        return to_xarray(
-            found.frames, found.times, observed.grid, observed.channels, self.coefficients_, facts
-        )
 
     @usual_defaults()
     def score(self, u: np.ndarray | Tensor) -> float:

@@ -16,6 +16,7 @@ from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
 from opsplit.predict.coarse import around, confirming, is_large, last_frames, shortlist
+from opsplit.predict.replay import Replay
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict, measure
@@ -126,6 +127,8 @@ class Explainer:
 
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
+        if isinstance(self.plan.search, Replay):
+            return self.attempt(self.plan.search.units)
         observed, config = self.observed, self.model.config
         tried = choose_units(
             self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
@@ -138,7 +141,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if not best.strained or time_is_up():
+            if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
                 break
             found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from opsplit.predict.equations import Equation
+
 LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?) (.+)")
 """A term with a number in front of it."""
 
@@ -13,15 +15,17 @@ def equation(
     coefficients: Mapping[str, float],
     terms: Mapping[str, str],
     intervals: Mapping[str, tuple[float, float]] | None = None,
-) -> str:
+) -> Equation:
     """A right-hand side from coefficients and the terms they multiply.
 
     `equation({"c": 0.5, "D": 0.3}, {"c": "-u_x", "D": "u_xx"})` is `u_t = -0.5 u_x + 0.3 u_xx`;
     with intervals the half width of each follows its coefficient, `(0.5 ± 0.01)`. A coefficient
-    without a known term multiplies a function of its name, `f_r(u)`.
+    without a known term multiplies a function of its name, `f_r(u)`. Terms that do not act are left
+    out.
     """
     words = ""
-    for name, value in coefficients.items():
+    acting = {name: value for name, value in coefficients.items() if value != 0}
+    for name, value in (acting or coefficients).items():
         factor, term = _parts(terms.get(name, f"f_{name}(u)"))
         signed = factor * value
         sign = "-" if signed < 0 else "+"
@@ -31,8 +35,8 @@ def equation(
             number = f"({number} ± {abs(factor) * (high - low) / 2:.1g})"
         words += f" {sign} {number} {term}"
     if not words:
-        return "u_t = (no coefficients known)"
-    return "u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:])
+        return Equation("u_t = (no coefficients known)")
+    return Equation("u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:]))
 
 
 def _parts(text: str) -> tuple[float, str]:

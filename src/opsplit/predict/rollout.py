@@ -6,18 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from opsplit._memory import check_room
 from opsplit.dictionary import PreparedDictionary
+from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import time_is_up
 from opsplit.search.result import Composition
 from opsplit.splitting import Flow, Scheme, split_step
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 MOST_STEPS = 10_000_000
 """Steps of the usual length that a forecast may take."""
 
@@ -36,7 +40,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicted frames `(time, channel, *space)` at `times` after the last observed frame."""
+    """Predicted frames `(time, channel, *space)` at `times` after the last observed frame.
+
+    Example:
+        >>> import torch, opsplit
+        >>> opsplit.Forecast(torch.zeros(2, 1, 8), torch.tensor([0.1, 0.2])).status
+        'ok'
+    """
 
     frames: Tensor
     times: Tensor
@@ -47,6 +57,40 @@ class Forecast:
     """Expected size of the error `(time, channel)` before calibration, where it was asked for."""
     explained: bool = True
     """Whether the composition explains what was observed; a forecast without is never `ok`."""
+    grid: Grid | None = None
+    """The space of the frames, where it is known."""
+    channels: tuple[str, ...] = ()
+    """Names of the channels, where they are known."""
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.frames.shape))
+        return f"Forecast({shape} until {float(self.times[-1]):.5g}, {self.status})"
+
+    def _repr_html_(self) -> str:
+        axes = ("time", "channel", "x", "y", "z")
+        each = zip(axes, self.frames.shape, strict=False)
+        facts = {"frames": ", ".join(f"{name} {n}" for name, n in each)}
+        facts["until"] = f"{float(self.times[-1]):.5g} after the last observed frame"
+        if self.channels:
+            facts["channels"] = ", ".join(self.channels)
+        return html_facts("Forecast", facts | {"status": self.status})
+
+    def plot(self, ax: Axes | None = None, channel: int | str = 0, frame: int = -1) -> Axes:
+        """Draw one channel: a line over time, or one frame of a plane.
+
+        Arguments:
+            ax: axes to draw into (default: those of a new figure).
+            channel: which channel, by name or number.
+            frame: which frame of a plane or a volume.
+
+        Returns:
+            The axes.
+        """
+        names = self.channels or tuple(f"u{i}" for i in range(self.frames.shape[1]))
+        number = channel_number(channel, names)
+        extent = self.grid.extent if self.grid else tuple(map(float, self.frames.shape[2:]))
+        fields = self.frames[:, number].float().cpu().numpy()
+        return plot_fields(fields, self.times.cpu().numpy(), extent, names[number], ax, frame)
 
     @property
     def status(self) -> str:

@@ -46,7 +46,9 @@ def search_substeps(
     result = run(objective)
     while objective.refinement < MOST and not time_is_up():
         error = result.pick.fit_error
-        gap = splitting_error(objective, result.pick)
+        # A search that moves codes picks operators of its own dictionary.
+        own = result.dictionary
+        gap = splitting_error(objective if own is None else objective.over(own), result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)
         if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
             break

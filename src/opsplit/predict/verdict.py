@@ -52,7 +52,14 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of one fit."""
+    """The judgement of one fit.
+
+    Example:
+        >>> import opsplit
+        >>> from opsplit.predict.verdict import Level
+        >>> opsplit.Verdict(Level.EXPLAINED, 0.02, 0.99).trusted
+        True
+    """
 
     level: Level
     unexplained: float

@@ -39,7 +39,8 @@ from opsplit.progress import Progress
 from opsplit.terms import Term
 
 GOOD = 0.05
-"""Operators whose error is below this share of the change serve in compositions."""
+"""Operators serve in compositions where they leave less than this share of the change on average,
+and no environment leaves ten times as much."""
 EXACT = 1e-5
 """Directions of codes are added until they miss less than this share of the weights."""
 MOST_DIRECTIONS = 8
@@ -83,7 +84,7 @@ class Structure:
                     for r in one.rivals
                 ],
             })  # fmt: skip
-        weak = [row["mechanism"] for row in rows if row["worst"] > GOOD]
+        weak = [row["mechanism"] for row in rows if row["error"] > GOOD or row["worst"] > 10 * GOOD]
         verdict = "good for compositions"
         if weak:
             verdict = (

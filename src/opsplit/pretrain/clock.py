@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 from lightning_fabric import Fabric
 
@@ -15,15 +16,22 @@ class Clock:
 
     Arguments:
         before: seconds that earlier parts of the run took.
+        now: what counts as time: seconds that pass, or that processors work.
     """
 
-    def __init__(self, budget: Budget, fabric: Fabric, before: float = 0.0) -> None:
-        self.budget, self.fabric, self.before = budget, fabric, before
-        self.began = self.saved = time.monotonic()
+    def __init__(
+        self,
+        budget: Budget,
+        fabric: Fabric,
+        before: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.budget, self.fabric, self.before, self.now = budget, fabric, before, now
+        self.began, self.saved = now(), time.monotonic()
 
     def seconds(self) -> float:
         """Training time so far."""
-        return self.before + time.monotonic() - self.began
+        return self.before + self.now() - self.began
 
     def done(self, step: int) -> float:
         """The used share of the budget that ends first."""

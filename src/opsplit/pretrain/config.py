@@ -124,7 +124,14 @@ class Extraction(Settings):
 
 @dataclass(frozen=True)
 class TrainConfig(Settings):
-    """Settings of pretraining."""
+    """Settings of pretraining.
+
+    Example:
+        >>> import opsplit
+        >>> from opsplit.pretrain import Budget
+        >>> opsplit.TrainConfig(budget=Budget(minutes=5)).budget.minutes
+        5.0
+    """
 
     recipe: Recipe = "in-context"
     """The way of training: `in-context` (codes of the encoder, states of other trajectories),

@@ -30,6 +30,15 @@ def extract(
     Arguments:
         trajectories: training trajectories with known coefficients.
         context: frames of a window; its start is random.
+
+    Returns:
+        The dictionary.
+
+    Raises:
+        OpsplitError: if the data do not fit the model.
+
+    Example:
+        >>> dictionary = opsplit.extract(model, data)  # doctest: +SKIP
     """
     disco.family.check_grid(trajectories.grid)
     if abs(trajectories.dt / disco.config.dt - 1) > 1e-3:

@@ -66,12 +66,12 @@ def train(
     """
     execution = execution or Execution()
     folder.mkdir(parents=True, exist_ok=True)
-    _check_same_run(folder, model, config)
+    check_same_run(folder, {"model": model.to_json(), "training": config.to_json()})
     # The encoder rests in some steps, the codebook in others.
     spawn = DDPStrategy(start_method="spawn", find_unused_parameters=True)
     several = {"strategy": spawn} if execution.processes > 1 else {}
-    accelerator, devices = _accelerator(execution)
-    fabric = Fabric(accelerator=accelerator, devices=devices, **several)  # type: ignore[arg-type]
+    kind, devices = accelerator(execution)
+    fabric = Fabric(accelerator=kind, devices=devices, **several)  # type: ignore[arg-type]
     run = partial(_run, model=model, config=config, source=source, folder=folder)
     # Bound, because Fabric looks into arguments and does not take frozen dataclasses.
     run = partial(run, execution=execution)
@@ -81,7 +81,7 @@ def train(
         run(fabric)
 
 
-def _accelerator(execution: Execution) -> tuple[str, int | list[int]]:
+def accelerator(execution: Execution) -> tuple[str, int | list[int]]:
     """Fabric's words for `cpu`, `cuda` or `cuda:1`."""
     kind, _, number = execution.device.partition(":")
     if number and execution.processes > 1:
@@ -92,10 +92,9 @@ def _accelerator(execution: Execution) -> tuple[str, int | list[int]]:
     return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else execution.processes
 
 
-def _check_same_run(folder: Path, model: ModelConfig, config: TrainConfig) -> None:
+def check_same_run(folder: Path, settings: dict[str, Any]) -> None:
     """Refuse to continue a run under other settings; remember the settings of a new one."""
     file = folder / "training.json"
-    settings = {"model": model.to_json(), "training": config.to_json()}
     if (folder / checkpoint.FILE).exists() and file.exists():
         held = read_json(file)
         if not isinstance(held, dict):

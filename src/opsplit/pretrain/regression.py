@@ -83,7 +83,7 @@ class Choice:
 
     terms: tuple[int, ...]
     left: float
-    """Geometric mean over environments of the unexplained share of the change, squared."""
+    """Mean over environments of the unexplained share of the change, squared."""
 
 
 def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]) -> Choice:
@@ -109,8 +109,8 @@ def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]
 
 
 def _typical(left: Tensor) -> float:
-    """A mean that no single environment decides: some may hold nothing that can be explained."""
-    return float((left + NEGLIGIBLE).log().mean().exp())
+    """The mean; an environment in which everything fails counts as one that nothing explains."""
+    return float(left.clamp_max(1.0).mean())
 
 
 def _none(moments: Moments) -> Tensor:

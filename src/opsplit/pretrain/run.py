@@ -44,6 +44,15 @@ def pretrain(
         preset: `"paper"`, `"cpu"` or `"tiny"`.
         name: of the model (default: the name of the equation or of the file).
         execution: device, processes, threads, logger.
+
+    Returns:
+        The trained model, which is also in `out`.
+
+    Raises:
+        OpsplitError: if the data cannot be trained on, or `out` holds another training.
+
+    Example:
+        >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
     execution = execution or Execution()
     name = name or name_of(data)
@@ -92,6 +101,8 @@ def _structured(
     else:
         structure = learn_structure(source, facts, execution.quiet)
         made = assemble(structure, source, facts, encoder, preset)
+        most = made.dictionary.with_max_strength(training.dictionary.max_strength)
+        made = replace(made, dictionary=most)
         made.save(place)
     seconds = made.metrics["structure"]["seconds"]
     budget = training.budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from opsplit.grid import Grid
 from opsplit.physics import Physics
 from opsplit.pretrain.batch import Batch
 from opsplit.pretrain.config import TrainConfig
+from opsplit.settings import Between, Names, Printable, Settings, Size
 from opsplit.trajectories import Trajectories
 
 
@@ -24,7 +25,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Settings):
     """The facts of training data that a model keeps.
 
     Arguments:
@@ -35,13 +36,13 @@ class Facts:
         rescale: whether observed windows may be scaled to unit size as well.
     """
 
-    name: str
+    name: Annotated[str, Printable()]
     grid: Grid
-    dt: float
-    channels: tuple[str, ...]
-    coefficients: tuple[str, ...]
-    environments: int
-    scale: float
+    dt: Size
+    channels: Names
+    coefficients: Names
+    environments: Annotated[int, Between(0, 10_000_000)]
+    scale: Size
     rescale: bool
 
 

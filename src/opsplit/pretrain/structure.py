@@ -37,6 +37,8 @@ BETTER = 0.7
 """Another way to evaluate products must lower the error to this share."""
 MOST_FRONTS = 8
 """Environments, the last ones, on which two ways to follow fronts are compared."""
+DAMPED = 10.0
+"""How much the flow of a frame damps the finest modes where products act on all of them."""
 NEEDED = 3.0
 """A weight without which the squared error rises this many times is not tried to be dropped."""
 
@@ -97,12 +99,10 @@ def learn(
     check = evidence.pairs(environments, unseen=True, seed=2)
     candidates: dict[tuple[tuple[int, ...], ...], str] = {}
     for library in known:
-        chosen = tuple(
-            tuple(sorted(select(fit, unseen, c, _allowed(library, atoms, c)).terms))
-            for c in range(channels)
-        )
-        if any(chosen):
-            candidates.setdefault(chosen, library.name)
+        best = [select(fit, unseen, c, _allowed(library, atoms, c)).terms for c in range(channels)]
+        for some in _beginnings(best, atoms):
+            if any(some):
+                candidates.setdefault(some, library.name)
     # Where nothing explains anything, the operator that does nothing is all there is.
     candidates = candidates or {((0,),) * channels: known[0].name}
     tried: list[tuple[Rival, Spectral, Tensor, Tensor]] = []
@@ -115,8 +115,8 @@ def learn(
         tried.append((Rival(title, terms, float(found.mean())), family, parameters, found))
         if float(found.mean()) < ENOUGH:
             break
-    best = min(rival.error for rival, *_ in tried)
-    _, family, parameters, _ = next(t for t in tried if t[0].error <= SIMPLER * best + ENOUGH)
+    least = min(rival.error for rival, *_ in tried)
+    _, family, parameters, _ = next(t for t in tried if t[0].error <= SIMPLER * least + ENOUGH)
     family, parameters = _dealiased(family, parameters, train, check, evidence)
     family, parameters = _sharpened(family, parameters, environments, train, evidence)
     family, parameters, found = _shortened(family, parameters, train, check, evidence)
@@ -124,6 +124,20 @@ def learn(
         parameters = _pooled(family, parameters, labels, [*train, *check], evidence)
         found = errors(family, parameters, check, grid)
     return Learned(name, tuple(environments), family, parameters, found, tuple(t[0] for t in tried))
+
+
+def _beginnings(
+    chosen: Sequence[Sequence[int]], atoms: Sequence[Atom]
+) -> list[tuple[tuple[int, ...], ...]]:
+    """Terms to try, per channel; of linear ones first the best one, then the best two, and so on.
+
+    Frames far apart make integrals between them inexact, and further terms mend that; the exact
+    flow of a linear operator needs no such terms.
+    """
+    linear = all(atoms[j].linear for terms in chosen for j in terms)
+    most = max(map(len, chosen))
+    counts = range(1, most + 1) if linear else [most]
+    return [tuple(tuple(sorted(terms[:n])) for terms in chosen) for n in counts]
 
 
 def _allowed(library: Library, atoms: Sequence[Atom], channel: int) -> list[int]:
@@ -185,20 +199,23 @@ def _with_steps(
     family = _bounded(family, parameters, evidence)
     if family.nonlinearity is None:
         return family
-    some = pairs[0]
-    some = Pairs(some.states[:, :4], some.targets[:, :4], some.duration)
+    some = [Pairs(p.states[:, :4], p.targets[:, :4], p.duration) for p in pairs]
     flows = {}
 
-    def flow(steps: int) -> Tensor:
+    def flow(steps: int) -> list[Tensor]:
         if steps not in flows:
             own = replace(family, max_step=SLACK * evidence.dt / steps)
             operators = own.prepare(parameters, evidence.grid)
-            flows[steps] = own.flow(operators, some.states, some.duration)
+            flows[steps] = [own.flow(operators, p.states, p.duration) for p in some]
         return flows[steps]
 
     for steps in STEPS[:-1]:
-        gap = (flow(steps) - flow(2 * steps)).flatten(2).norm(dim=2) / some.change()
-        if bool(gap.isfinite().all()) and float(gap.mean(1).max()) < ENOUGH:
+        gaps = [
+            ((a - b).flatten(2).norm(dim=2) / p.change()).mean(1).max()
+            for a, b, p in zip(flow(steps), flow(2 * steps), some, strict=True)
+        ]
+        # Not a number is no small gap.
+        if all(float(gap) < ENOUGH for gap in gaps):
             break
     return replace(family, max_step=SLACK * evidence.dt / steps)
 
@@ -243,17 +260,32 @@ def _dealiased(
     family: Spectral, parameters: Tensor, train: Sequence[Pairs], check: Sequence[Pairs],
     evidence: Evidence,
 ) -> tuple[Spectral, Tensor]:  # fmt: skip
-    """Reactions on the lower modes, where the data were made by dealiasing them."""
+    """Another way to treat modes that the grid cannot hold, where the data were made like that.
+
+    Reactions on the lower modes only; products with derivatives on all modes, whose finest the
+    flow damps (Hou and Li, 2007).
+    """
     before = family.nonlinearity
-    if not isinstance(before, Products) or all(parse(t).order for t in before.terms):
+    if not isinstance(before, Products):
         return family, parameters
-    other = replace(family, nonlinearity=replace(before, alias_reactions=False))
-    other, refined = _refined(other, parameters, train, evidence)
-    usual, found = (
-        float(errors(f, p, check, evidence.grid).mean())
-        for f, p in ((family, parameters), (other, refined))
+    kinds = {parse(text).pointwise for text in before.terms}
+    ways = []
+    if True in kinds:
+        ways.append(replace(family, nonlinearity=replace(before, alias_reactions=False)))
+    if False in kinds:
+        every = replace(before, dealias=1.0)
+        ways.append(replace(family, nonlinearity=every, filter_rate=DAMPED / evidence.dt))
+    best, least = (
+        (family, parameters),
+        float(errors(family, parameters, check, evidence.grid).mean()),
     )
-    return (other, refined) if found < BETTER * usual else (family, parameters)
+    for way in ways:
+        other = _with_steps(way, parameters, train, evidence)
+        other, refined = _refined(other, parameters, train, evidence)
+        found = float(errors(other, refined, check, evidence.grid).mean())
+        if found < BETTER * least:
+            best, least = (other, refined), found
+    return best
 
 
 def _sharpened(
@@ -270,7 +302,7 @@ def _sharpened(
         return family, parameters
     assert isinstance(before, Products)
     some = parameters[-MOST_FRONTS:][places]
-    sharp = replace(family, nonlinearity=_following_fronts(before))
+    sharp = replace(family, nonlinearity=_following_fronts(before), filter_rate=0.0)
     tried: list[tuple[float, Spectral]] = []
     for steps in STEPS:
         other = replace(sharp, max_step=SLACK * evidence.dt / steps)
@@ -320,10 +352,12 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
         parts = [n for one in learned if isinstance(n := one.family.nonlinearity, Products)]
         # Few mechanisms have reactions; those that have decide.
         aliased = all(n.alias_reactions for n in parts)
-        own = replace(family.nonlinearity, alias_reactions=aliased)
-        family = replace(family, nonlinearity=own)
+        most = max(n.dealias for n in parts)
+        damping = max(one.family.filter_rate for one in learned)
+        own = replace(family.nonlinearity, alias_reactions=aliased, dealias=most)
+        family = replace(family, nonlinearity=own, filter_rate=damping)
         if any(isinstance(n, Fronts) for n in parts):
-            family = replace(family, nonlinearity=_following_fronts(own))
+            family = replace(family, nonlinearity=_following_fronts(own), filter_rate=0.0)
     count = sum(len(one.environments) for one in learned)
     weights = {
         name: torch.zeros(count, *shape, dtype=torch.float64)

@@ -82,5 +82,5 @@ class Colours:
 def film_picks(frames: int, channels: int, shape: Sequence[int]) -> list[int]:
     """Which frames a film shows: evenly spread, with the first and the last, at most 60."""
     points = channels * int(np.prod([min(n, SIDE) for n in shape]))
-    count = min(frames, 60, max(8, FILM_POINTS // points))
+    count = min(frames, 60, max(6, FILM_POINTS // points))
     return [int(i) for i in np.unique(np.linspace(0, frames - 1, count).round())]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.metrics import nrmse_per_frame
+from opsplit.metrics import nrmse, nrmse_per_frame
 from opsplit.report.animation import Colours
 
 if TYPE_CHECKING:
@@ -61,13 +61,24 @@ class Contents:
         if self.lower is not None and self.upper is not None:
             self.half = ((self.upper - self.lower) / 2).mean(axes)
         self.errors: dict[str, np.ndarray] = {}
+        self.total: float | None = None
+        self.still: float | None = None
         if self.truth is not None:
             still = self.before[-1:].expand_as(self.frames)
             for name, frames in {"forecast": self.frames, "persistence": still}.items():
                 self.errors[name] = nrmse_per_frame(frames[None], self.truth[None])[0].numpy()
             self.verdict = self.verdict.on_future(self.frames, self.truth, self.before[-1])
+            self.total, self.still = (self._error(frames) for frames in (self.frames, still))
         past, future = self.before.numpy(), self.frames.numpy()
         self.colours = [Colours.of(past[:, i], future[:, i]) for i in range(self.shown)]
+
+    def _error(self, frames: Tensor) -> float | None:
+        """NRMSE over the frames whose truth is known."""
+        assert self.truth is not None
+        there = self.truth.flatten(1).isfinite().all(1)
+        if not bool(there.any()):
+            return None
+        return float(nrmse(frames[there][None], self.truth[there][None]))
 
     def _like(self, word: str, given: Any) -> Tensor | None:
         """An optional companion of the forecast; frames missing at its end become NaN."""

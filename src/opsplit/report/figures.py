@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
+from opsplit.display import colour_limits
 from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
 
@@ -117,33 +118,44 @@ def _note(axes: Axes, words: str) -> None:
 
 
 def demo_figure(rollout: Rollout, path: Path) -> None:
-    """Space-time truth, direct and searched forecasts with their errors, and error over time."""
-    truth = torch.cat([rollout.observed.data[0], rollout.truth])[:, 0]
-    predictions = {n: rollout.predictions[n][:, 0] for n in ("direct", "pursuit")}
+    """What happened beside the direct and the searched forecast, with errors and a profile."""
+    seen, future = rollout.observed.data[0, :, 0], rollout.truth[:, 0]
     dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
-    figure = _figure(12, 6.4)
-    grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.15))
-    limit = float(truth.abs().max())
-    now, end = rollout.frames * dt, len(truth) * dt
+    methods = {"direct": "the network's own forecast", "pursuit": "forecast by opsplit"}
+    found = {name: rollout.predictions[name][:, 0] for name in methods}
+    figure = _figure(13, 6.6)
+    grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.1))
+    limit = float(torch.cat([seen, future]).abs().max())
+    now, end = rollout.frames * dt, (rollout.frames + len(future)) * dt
     style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-    whole = figure.add_subplot(grid[:, 0])
-    image = _space_time(whole, truth, (0, end), extent, **style)
-    whole.axhline(now, color="black", lw=1.5)
-    whole.text(0.03 * extent, now * 0.5, "observed", fontsize=10, weight="bold")
-    whole.set_title("truth")
-    whole.set_ylabel("time")
-    future = truth[rollout.frames :]
-    largest = max(float((p - future).abs().max()) for p in predictions.values())
-    for column, (name, frames) in enumerate(predictions.items(), 1):
-        top = figure.add_subplot(grid[0, column])
-        _space_time(top, frames, (now, end), extent, **style)
-        top.set_title(f"forecast: {name}")
-        below = figure.add_subplot(grid[1, column])
-        gap = _space_time(below, (frames - future).abs(), (now, end), extent,
-                          cmap="magma", vmin=0, vmax=largest)  # fmt: skip
-        below.set_title(f"|error|: {name}")
-    figure.colorbar(image, ax=whole, location="left", shrink=0.6, label="u")
-    figure.colorbar(gap, ax=below, location="right", shrink=0.9)
+    tops = [figure.add_subplot(grid[0, i]) for i in range(3)]
+    titles = ["what really happened"]
+    for name, words in methods.items():
+        share = float((found[name] - future).norm() / future.norm())
+        titles.append(f"{words}\n{100 * share:.2g} % wrong")
+    for axes, frames, title in zip(tops, (future, *found.values()), titles, strict=True):
+        image = _space_time(axes, torch.cat([seen, frames]), (0, end), extent, **style)
+        axes.axhline(now, color="black", lw=1.5, ls="--")
+        axes.text(0.03 * extent, 0.4 * now, "observed", fontsize=10, weight="bold")
+        axes.set_title(title)
+    tops[0].set_ylabel("time")
+    figure.colorbar(image, ax=tops[2], label=rollout.observed.channels[0])
+    largest = max(float((p - future).abs().max()) for p in found.values())
+    gaps = [figure.add_subplot(grid[1, i]) for i in (1, 2)]
+    for axes, frames in zip(gaps, found.values(), strict=True):
+        error = (frames - future).abs()
+        gap = _space_time(axes, error, (now, end), extent, cmap="magma", vmin=0, vmax=largest)
+        axes.set_title(f"error, at most {float(error.max()):.1g}")
+    figure.colorbar(gap, ax=gaps[1], label="|error|")
+    profile = figure.add_subplot(grid[1, 0])
+    x = np.arange(len(future[0])) * extent / len(future[0])
+    profile.plot(x, seen[-1], color="black", ls=":", label="last observed")
+    profile.plot(x, future[-1], color="black", lw=4, alpha=0.35, label="truth")
+    for name, frames in found.items():
+        profile.plot(x, frames[-1], color=COLOURS[name], lw=1.5, label=name)
+    profile.set(xlabel="x", title="the last frame")
+    profile.grid(alpha=0.3)
+    profile.legend(fontsize=8)
     _error_curve(figure.add_subplot(grid[0, 3]), rollout)
     _note(figure.add_subplot(grid[1, 3]), rollout.words)
     _save(figure, path)
@@ -261,7 +273,8 @@ def contour_figure(
         cell.set_title(f"{name}: mean {table.mean():.3g}")
         cell.set_xlabel(labels[0])
     axes[0].set_ylabel(labels[1])
-    figure.colorbar(image, ax=list(axes), label="NRMSE", ticks=LogLocator(), format="%.0e")
+    figure.colorbar(image, ax=list(axes), label="NRMSE (lower is better)", pad=0.01,
+                    ticks=LogLocator(), format="%.0e")  # fmt: skip
     _save(figure, path)
 
 
@@ -272,7 +285,7 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
     channels = frames.shape[1]
     # Strips of one width need no layout by trial, which takes as long as the drawing.
     strips = frames.ndim == 3
-    figure = _figure(9, 3.6 * channels, constrained=not strips)
+    figure = _figure(9 if strips else 12, (3.6 if strips else 2.7) * channels, not strips)
     if strips:
         inches = 3.6 * channels
         figure.subplots_adjust(
@@ -299,9 +312,13 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
             picks = np.linspace(0, len(frames) - 1, 4).round().astype(int)
             shown = [observed.data[0, -1, channel].cpu(), *(frames[i, channel] for i in picks)]
             names = ["last observed", *(f"t = {float(forecast.times[i]):.3g}" for i in picks)]
-            for column, (field, name) in enumerate(zip(shown, names, strict=True)):
-                axes = figure.add_subplot(channels, 5, 5 * channel + column + 1)
-                axes.imshow(field if field.ndim == 2 else field[len(field) // 2], origin="lower")
-                axes.set_title(name, fontsize=8)
-                axes.axis("off")
+            planes = [f.numpy() if f.ndim == 2 else f[..., f.shape[-1] // 2].numpy() for f in shown]
+            style, each = colour_limits(np.stack(planes)), []
+            for column, (field, name) in enumerate(zip(planes, names, strict=True)):
+                each.append(figure.add_subplot(channels, 5, 5 * channel + column + 1))
+                # x to the right and y upwards, as on the page.
+                box = (0, observed.grid.extent[0], 0, observed.grid.extent[1])
+                image = each[-1].imshow(field.T, origin="lower", extent=box, **style)
+                each[-1].set(title=name, xticks=[], yticks=[])
+            figure.colorbar(image, ax=each, label=observed.channels[channel], shrink=0.8)
     _save(figure, path)

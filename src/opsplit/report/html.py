@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
+import math
 import platform
 from collections.abc import Sequence
-from html import escape
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,26 @@ from opsplit._files import atomic
 from opsplit._version import __version__
 from opsplit.predict.rollout import Outcome
 from opsplit.report.contents import Contents
-from opsplit.report.elements import bullets, exact, number, table
-from opsplit.report.page import SCRIPT, STYLE
-from opsplit.report.pictures import error_curves, pictures
+from opsplit.report.pictures import channel_pictures, error_curves, film
+from opsplit.report.template import number, render, typeset
 
 if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
     from opsplit.predict.rollout import Forecast
+
+GLOSSARY = {
+    "Verdict": "explained, partly explained or unexplained; from the share of the change that one "
+    "step leaves and from the skill.",
+    "Skill": "one minus the error over the error of persistence: 1 is perfect, 0 is no better "
+    "than repeating the last frame.",
+    "NRMSE": "the norm of the error over the norm of the truth, over all forecast frames; lower "
+    "is better.",
+    "Composition": "a list of learned operators, each with a strength, whose flows are applied "
+    "one after the other.",
+    "Strength": "the factor in front of an operator.",
+    "One-step error": "the mean relative error of one step between observed frames.",
+    "Band": "with the stated probability the true value of a point lies inside.",
+}
 
 
 def write_report(
@@ -51,7 +63,8 @@ def write_report(
         forecast: what it said would follow.
         lower: lower end of the band, shaped like the forecast; `upper` likewise.
         truth: what did follow, as many frames as there are; frames of NaN are missing.
-        facts: where the page comes from: command, seed, commit. Versions are added.
+        facts: where the page comes from: command, seed, commit. Versions are added. `file` and
+            `date` are shown at the top.
         understood: sentences on what was read and what was guessed.
         notes: warnings, shown in a box.
         channels: names, if the splitter does not know them.
@@ -77,56 +90,54 @@ def html(
     page: Contents, facts: dict[str, str], understood: Sequence[str], notes: Sequence[str]
 ) -> str:
     """The whole page."""
-    equation = page.splitter.equation_
     if page.outcome is not Outcome.FINITE:
         notes = [f"Status of the forecast: {page.status}.", *notes]
+    # The headline and the sentences on what was read are not repeated.
+    said = {page.splitter.verdict_.text, page.verdict.text, *understood}
     told = facts | {k: v for k, v in versions().items() if k not in facts}
-    sections = {
-        "What was read": _read(page, understood),
-        "Compositions": _compositions(page),
-        "Coefficients": _coefficients(page),
-        "Observation and forecast": pictures(page),
-        "Error": error_curves(page),
-        "Numbers": _numbers(page),
-        "Where this page comes from": table(["", ""], told.items(), "facts"),
-    }
-    box = f'<aside class="notes" role="note"><h2>Notes</h2>{bullets(notes)}</aside>'
-    parts = [f"<section><h2>{k}</h2>{v}</section>" for k, v in sections.items() if v]
-    parts.insert(1, box if notes else "")
+    more = ""
+    if len(page.channels) > page.shown:
+        more = f"Pictures of the first {page.shown} of {len(page.channels)} channels."
+    return render(
+        {
+            "verdict": page.verdict,
+            "equation": page.splitter.equation_,
+            "typeset": typeset(page.splitter.equation_),
+            "key": _key(page, facts),
+            "notes": [note for note in dict.fromkeys(notes) if note not in said],
+            "coefficients": _coefficients(page),
+            "channels": [channel_pictures(page, i) for i in range(page.shown)],
+            "more_channels": more,
+            "film": film(page),
+            "error": error_curves(page),
+            "compositions": _compositions(page),
+            "numbers": _numbers(page),
+            "understood": list(dict.fromkeys(understood)),
+            "read": _read(page),
+            "glossary": GLOSSARY,
+            "facts": [(k, v) for k, v in told.items() if k not in ("file", "date")],
+        }
+    )
+
+
+def _key(page: Contents, facts: dict[str, str]) -> list[tuple[str, Any]]:
+    """What a reader wants to know first."""
+    rows: list[tuple[str, Any]] = []
+    if "file" in facts:
+        rows.append(("file", facts["file"]))
+    rows.append(("model", str(page.splitter.model)))
+    rows.append(("date", facts.get("date") or f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
     last = f"{len(page.times)} frames until {page.times[-1]:.5g} after the last observed one"
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    # Nothing is fetched, and no script runs but the one below.
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-    policy += f"script-src 'sha256-{digest}'"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>Forecast: {escape(equation)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<header>
-<p class="kicker">opsplit forecast</p>
-<h1>{escape(equation)}</h1>
-<p class="verdict {page.verdict.level.value}"><strong>{escape(page.verdict.text)}</strong></p>
-<p>{escape(last)}. One step of the composition misses the observed frames by
-{number(page.splitter.fit_error_)} (relative).</p>
-</header>
-{"".join(parts)}
-</main>
-<script>{SCRIPT}</script>
-</body>
-</html>
-"""
+    rows.append(("forecast", last))
+    if page.total is not None:
+        rows.append(("NRMSE", f"{number(page.total)} (persistence {number(page.still)})"))
+    if page.verdict.skill is not None and math.isfinite(page.verdict.skill):
+        rows.append(("skill", page.verdict.skill))
+    rows.append(("one-step error", page.splitter.fit_error_))
+    return rows
 
 
-def _read(page: Contents, understood: Sequence[str]) -> str:
+def _read(page: Contents) -> list[tuple[str, str]]:
     count, grid, window = len(page.before), page.grid, page.splitter.window
     steps = np.diff(page.past)
     even = np.allclose(steps, steps[0], rtol=1e-3)
@@ -141,13 +152,12 @@ def _read(page: Contents, understood: Sequence[str]) -> str:
     }
     if page.splitter.noise_:
         rows["white noise taken out"] = f"{page.splitter.noise_:.3g}"
-    return bullets(understood) + table(["", ""], rows.items(), "facts")
+    return list(rows.items())
 
 
-def _compositions(page: Contents) -> str:
+def _compositions(page: Contents) -> dict[str, Any]:
     result = page.splitter.search_result_
     names = list(result.pick.coefficients)
-    head = ["", "parts", "one-step error", *names, "composition"]
 
     def row(c: Any) -> list[Any]:
         mark = "pick" if c is result.pick else ""
@@ -160,27 +170,25 @@ def _compositions(page: Contents) -> str:
     ]  # fmt: skip
     ranked = sorted({id(c): c for c in (result.pick, *result.ranked)}.values(),
                     key=lambda c: c.fit_error)  # fmt: skip
-    more = ""
-    if len(ranked) > len(best):
-        rows = [row(c) for c in islice(ranked, 20)]
-        more = f"<details><summary>The best {len(rows)} of all lengths</summary>"
-        more += table(head, rows, "ranked") + "</details>"
-    words = f"The best of every length. {result.strategy}: {result.status}."
-    return f"<p>{escape(words)}</p>" + table(head, best, "compositions") + more
+    return {
+        "words": f"The best of every length. {result.strategy}: {result.status}.",
+        "head": ["", "parts", "one-step error", *names, "composition"],
+        "best": best,
+        "ranked": [row(c) for c in islice(ranked, 20)] if len(ranked) > len(best) else [],
+    }
 
 
-def _coefficients(page: Contents) -> str:
+def _coefficients(page: Contents) -> dict[str, Any]:
     found, sure = page.splitter.coefficients_, page.splitter.coefficient_intervals_
-    if not found:
-        return "<p>The operators of this model have no known coefficients.</p>"
-    if not sure:
-        words = "<p>No intervals: the model is not calibrated for this search and such data.</p>"
-        return words + table(["", "value"], found.items(), "coefficients")
-    rows = [[name, value, *sure.get(name, (None, None))] for name, value in found.items()]
-    return table(["", "value", "90 % from", "to"], rows, "coefficients")
+    head = ["", "value"] + (["90 % from", "to"] if sure else [])
+    rows = [
+        [name, value, *(sure.get(name, (None, None)) if sure else ())]
+        for name, value in found.items()
+    ]
+    return {"head": head, "rows": rows, "sure": bool(sure)}
 
 
-def _numbers(page: Contents) -> str:
+def _numbers(page: Contents) -> dict[str, Any]:
     """Every forecast frame in a row, to read and to copy."""
     head, columns = ["frame", "time"], [np.arange(1, len(page.times) + 1), page.times]
     for i, name in enumerate(page.channels):
@@ -195,9 +203,11 @@ def _numbers(page: Contents) -> str:
     rows = [[v.item() for v in row] for row in zip(*columns, strict=True)]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([head, *([exact(v) for v in row] for row in rows)])
-    return (
-        '<p><button type="button" id="copy">Copy as CSV</button></p>'
-        + table(head, rows, "numbers")
-        + f'<pre id="csv" class="scroll" hidden>{escape(stream.getvalue())}</pre>'
-    )
+    writer.writerows([head, *([_exact(v) for v in row] for row in rows)])
+    return {"head": head, "rows": rows, "csv": stream.getvalue()}
+
+
+def _exact(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.9g}" if math.isfinite(value) else ""

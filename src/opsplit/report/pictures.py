@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
-import json
+import io
 import math
-from html import escape
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from opsplit.report.animation import film_picks
+from opsplit.report.animation import Colours, data_uri, film_picks
 from opsplit.report.contents import Contents
-from opsplit.report.elements import drawing, scale
 from opsplit.report.figures import COLOURS, _figure
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def pictures(page: Contents) -> str:
-    """Every shown channel, and a film of fields in two or three dimensions."""
-    draw = _line if page.grid.ndim == 1 else _plane
-    text = "".join(draw(page, i) for i in range(page.shown))
-    if len(page.channels) > page.shown:
-        text += f"<p>Pictures of the first {page.shown} of {len(page.channels)} channels.</p>"
-    return text + ("" if page.grid.ndim == 1 else _film(page))
+AFTER = "time after the last observed frame"
 
 
-def _line(page: Contents, channel: int) -> str:
-    """History and forecast of a line, and its last profile."""
+@dataclass(frozen=True)
+class Picture:
+    """One image with its caption."""
+
+    uri: str
+    words: str
+    alt: str
+    ratio: str = ""
+    """Width over height, where it differs from that of the image."""
+    screen: bool = False
+    """Whether a film runs in it."""
+
+
+def channel_pictures(page: Contents, channel: int) -> dict[str, Any]:
+    """What the page shows of one channel."""
+    empty: dict[str, Any] = {"title": "", "drawings": [], "rows": [], "scales": []}
+    if page.grid.ndim == 1:
+        return empty | {"drawings": _line(page, channel)}
+    return empty | _plane(page, channel)
+
+
+def _drawing(figure: Figure, words: str) -> Picture:
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=160)
+    return Picture(data_uri(stream.getvalue()), words, words)
+
+
+def _map(
+    moments: np.ndarray, x: np.ndarray, values: np.ndarray, style: dict[str, Any], words: str,
+    now: float | None = None,
+) -> Picture:  # fmt: skip
+    """A line over time, with a colour bar; with `now`, a dashed line before the forecast."""
+    t, s = (max(1, n // 1000) for n in values.shape)
+    figure = _figure(5.4, 3)
+    axes = figure.add_subplot()
+    extend = style.pop("extend", "neither")
+    image = axes.pcolormesh(moments[::t], x[::s], values[::t, ::s].T, shading="nearest", **style)
+    if now is not None:
+        axes.axvline(now, color="black", lw=1.5, ls="--")
+    axes.set(xlabel=AFTER, ylabel="x")
+    figure.colorbar(image, ax=axes, extend=extend)
+    return _drawing(figure, words)
+
+
+def _line(page: Contents, channel: int) -> list[Picture]:
+    """History and forecast of a line, truth, error and band, and its last profile."""
     name, colours = page.channels[channel], page.colours[channel]
     x = page.grid.axes()[0].numpy()
     whole = torch.cat([page.before[:, channel], page.frames[:, channel]]).numpy()
@@ -39,18 +79,44 @@ def _line(page: Contents, channel: int) -> str:
     places = np.searchsorted(moments, holes)
     moments = np.insert(moments, places, holes)
     whole = np.insert(whole, places, math.nan, axis=0)
-    t, s = (max(1, n // 1000) for n in whole.shape)
-    figure = _figure(5.4, 3)
-    axes = figure.add_subplot()
-    image = axes.pcolormesh(
-        moments[::t], x[::s], whole[::t, ::s].T, shading="nearest", cmap=colours.name,
-        vmin=colours.low, vmax=colours.high,
-    )  # fmt: skip
-    axes.axvline(page.times[0] / 2, color="black", lw=1.5, ls="--")
-    axes.set(xlabel="time after the last observed frame", ylabel="x")
-    figure.colorbar(image, ax=axes, extend="both" if colours.cut else "neither")
+
+    def style() -> dict[str, Any]:
+        ends = "both" if colours.cut else "neither"
+        limits = {"vmin": colours.low, "vmax": colours.high}
+        return {"cmap": colours.name, "extend": ends, **limits}
+
     words = f"{name}: observed left of the dashed line, forecast right of it."
-    history = drawing(figure, words)
+    found = [_map(moments, x, whole, style(), words, page.times[0] / 2)]
+    if len(page.times) > 1:
+        found += _companions(page, channel, x, style())
+    return [*found, _profile(page, channel, x)]
+
+
+def _companions(
+    page: Contents, channel: int, x: np.ndarray, style: dict[str, Any]
+) -> list[Picture]:
+    """Maps of the truth, of the error and of the band, as far as they are known."""
+    name, found = page.channels[channel], []
+    if page.truth is not None:
+        truth = page.truth[:, channel].numpy()
+        words = f"{name}: the truth, in the colours of the forecast."
+        found.append(_map(page.times, x, truth, style, words))
+        error = np.abs(page.frames[:, channel].numpy() - truth)
+        found.append(_map(page.times, x, error, _from_zero(error), f"{name}: size of the error."))
+    if page.lower is not None and page.upper is not None:
+        half = ((page.upper - page.lower)[:, channel] / 2).numpy()
+        words = f"{name}: half width of the {100 * page.level:.3g} % band."
+        found.append(_map(page.times, x, half, _from_zero(half), words))
+    return found
+
+
+def _from_zero(values: np.ndarray) -> dict[str, Any]:
+    held = values[np.isfinite(values)]
+    return {"cmap": "magma", "vmin": 0.0, "vmax": float(held.max(initial=0.0)) or 1.0}
+
+
+def _profile(page: Contents, channel: int, x: np.ndarray) -> Picture:
+    """The last finite frame of the forecast, with what is known about it."""
     fine = page.frames.flatten(1).isfinite().all(1).nonzero()[:, 0].tolist()
     last = fine[-1] if fine else 0
     figure = _figure(5.4, 3)
@@ -67,31 +133,39 @@ def _line(page: Contents, channel: int) -> str:
     axes.grid(alpha=0.3)
     figure.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     end = "last" if last == len(page.frames) - 1 else "last finite"
+    name = page.channels[channel]
     words = f"{name} in the {end} frame of the forecast, at {page.times[last]:.5g}."
-    return history + drawing(figure, words)
+    return _drawing(figure, words)
 
 
-def _plane(page: Contents, channel: int) -> str:
+def _plane(page: Contents, channel: int) -> dict[str, Any]:
     """Frames of one channel with one scale of colours; the middle plane of a volume."""
     name, colours = page.channels[channel], page.colours[channel]
-    picks = [int(i) for i in np.unique(np.linspace(0, len(page.frames) - 1, 4).round())]
-    shown = [("observed", page.before, page.past, [0, len(page.before) - 1])]
-    shown += [("forecast", page.frames, page.times, picks)]
+    picks = [int(i) for i in np.unique(np.linspace(0, len(page.frames) - 1, 3).round())]
+    shown = [("observed", page.before, page.past, [0, len(page.before) - 1], colours)]
+    shown += [("forecast", page.frames, page.times, picks, colours)]
+    scales = [_scale(name, colours)]
     if page.truth is not None:
-        shown += [("truth", page.truth, page.times, picks)]
-    text = f"<h3>{escape(name)}{_where(page)}</h3>"
-    for word, frames, times, numbers in shown:
-        cells = [
-            _cell(
-                page,
-                colours.picture(_slice(frames[i, channel])),
-                f"{word}, t = {times[i]:.4g}",
-                f"{name}, {word} at time {times[i]:.4g}",
-            )
+        error = (page.frames - page.truth).abs()
+        largest = _from_zero(error[:, channel].numpy())["vmax"]
+        gap = Colours("magma", 0.0, largest, False)
+        known = [i for i in picks if bool(page.truth[i].isfinite().all())]
+        shown += [("truth", page.truth, page.times, known, colours)]
+        shown += [("size of the error", error, page.times, known, gap)]
+        scales.append(_scale(f"error of {name}", gap))
+    rows = [
+        [
+            _cell(page, used, frames[i, channel], f"{word}, t = {times[i]:.4g}", name)
             for i in numbers
         ]
-        text += f'<div class="frames">{"".join(cells)}</div>'
-    return text + scale(colours)
+        for word, frames, times, numbers, used in shown
+    ]
+    return {"title": f"{name}{_where(page)}", "rows": rows, "scales": scales}
+
+
+def _scale(what: str, colours: Colours) -> dict[str, Any]:
+    ends = {"low": colours.low, "high": colours.high, "cut": colours.cut}
+    return {"what": what, "bar": colours.bar(), **ends}
 
 
 def _where(page: Contents) -> str:
@@ -102,47 +176,48 @@ def _slice(field: Tensor) -> np.ndarray:
     return (field if field.ndim == 2 else field[..., field.shape[-1] // 2]).numpy()
 
 
-def _cell(page: Contents, uri: str, words: str, alt: str, extra: str = "") -> str:
+def _cell(
+    page: Contents, colours: Colours, field: Tensor, words: str, name: str, screen: bool = False
+) -> Picture:
     width, height = page.grid.extent[:2]
     # A very long box would be a thread or a tower.
-    ratio = min(max(width / height, 0.25), 4)
-    return (
-        f'<figure><img src="{uri}" alt="{escape(alt)}" style="aspect-ratio:{ratio:.4g}"{extra}>'
-        f"<figcaption>{escape(words)}</figcaption></figure>"
-    )
+    ratio = f"{min(max(width / height, 0.25), 4):.4g}"
+    return Picture(colours.picture(_slice(field)), words, f"{name}, {words}", ratio, screen)
 
 
-def _film(page: Contents) -> str:
-    """All channels through observation and forecast, one picture per frame and channel."""
-    whole = [*page.before, *page.frames]
+def film(page: Contents) -> dict[str, Any] | None:
+    """All channels through observation and forecast, beside the truth where it is known."""
+    if page.grid.ndim == 1:
+        return None
+    runs = {"forecast": [*page.before, *page.frames]}
+    if page.truth is not None:
+        runs["truth"] = [*page.before, *page.truth]
     moments = np.concatenate([page.past, page.times])
-    picks = film_picks(len(whole), page.shown, page.grid.shape[:2])
+    picks = film_picks(len(moments), page.shown * len(runs), page.grid.shape[:2])
     labels = [
         f"{'observed' if i < len(page.before) else 'forecast'}, t = {moments[i]:.4g}" for i in picks
     ]
-    films = [
-        [colours.picture(_slice(whole[i][channel])) for i in picks]
-        for channel, colours in enumerate(page.colours)
-    ]
-    cells = [
-        _cell(page, film[0], name, f"{name} as a film", ' class="screen"')
-        for film, name in zip(films, page.channels, strict=False)
-    ]
-    held = json.dumps({"labels": labels, "films": films}).replace("<", "\\u003c")
-    return f"""<h3>Film{_where(page)}</h3>
-<div class="frames film">{"".join(cells)}</div>
-<div class="player"><button type="button" id="play">Play</button>
-<input type="range" id="frame" min="0" max="{len(picks) - 1}" value="0" aria-label="frame">
-<output id="moment" for="frame">{escape(labels[0])}</output></div>
-<script type="application/json" id="film">{held}</script>"""
+    films, screens = [], []
+    for channel, colours in enumerate(page.colours):
+        for word, frames in runs.items():
+            films.append([colours.picture(_slice(frames[i][channel])) for i in picks])
+            name = page.channels[channel]
+            said = f"{name}, {word}" if len(runs) > 1 else name
+            screens.append(_cell(page, colours, frames[picks[0]][channel], said, "film", True))
+    return {
+        "title": f"Film{_where(page)}",
+        "labels": labels,
+        "screens": screens,
+        "data": {"labels": labels, "films": films},
+    }
 
 
-def error_curves(page: Contents) -> str:
+def error_curves(page: Contents) -> Picture | None:
     """Error of every frame where the truth is known, else what the band says about it."""
     size = page.frames.square().flatten(1).mean(1).sqrt()
     band = None if page.half is None else (page.half.square().mean(1).sqrt() / size).numpy()
     if band is None and not page.errors:
-        return ""
+        return None
     figure = _figure(5.4, 3)
     axes = figure.add_subplot()
     styles = {"forecast": COLOURS["pursuit"], "persistence": COLOURS["persistence"]}
@@ -156,11 +231,11 @@ def error_curves(page: Contents) -> str:
     drawn = np.concatenate([values for _, values, _, _ in curves])
     if (drawn > 0).any():
         axes.set_yscale("log")
-    axes.set(xlabel="time after the last observed frame", ylabel="relative error of a frame")
+    axes.set(xlabel=AFTER, ylabel="relative error of a frame")
     axes.grid(alpha=0.3)
     figure.legend(loc="outside upper center", ncols=3, fontsize=9, frameon=False)
     if page.errors:
         words = "Error of every frame against the truth; persistence repeats the last frame."
     else:
         words = "The truth is not known; the band's half width says what error to expect."
-    return drawing(figure, words)
+    return _drawing(figure, words)

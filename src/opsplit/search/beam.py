@@ -40,6 +40,10 @@ class Beam(Strategy):
         reuse: compute the leading flows of a kept set once for all its extensions.
         screen: look at a few transitions first and leave out candidates whose partial error
             already exceeds the best ones' full error.
+
+    Example:
+        >>> import opsplit
+        >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Beam(width=8))
     """
 
     width: Count = 4

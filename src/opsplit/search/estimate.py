@@ -40,10 +40,17 @@ class Mechanisms:
     kind: Tensor = field(init=False)
     """`(n,)` operators with the same coefficients of the same signs have the same number."""
 
+    turned: Tensor = field(init=False)
+    """`(n,)` the operator with the opposite coefficients; -1 where there is none."""
+
     def __post_init__(self) -> None:
         signs = torch.nn.functional.pad(self.values.sign(), (0, 1))
         _, kind = torch.unique(signs, dim=0, return_inverse=True)
         object.__setattr__(self, "kind", kind)
+        rows = [tuple(row) for row in self.values.tolist()]
+        place = {row: i for i, row in enumerate(rows)}
+        turned = [place.get(tuple(-v for v in row), -1) if any(row) else -1 for row in rows]
+        object.__setattr__(self, "turned", torch.tensor(turned, device=self.values.device))
 
     @classmethod
     def of(cls, known: Mapping[str, np.ndarray], n: int, like: Tensor) -> Mechanisms:
@@ -72,8 +79,9 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
 
     The hypernetwork reads the coefficients of a single operator with some error. Many operators
     can play the same part with another strength. The weighted mean of their coefficients counts
-    where it agrees with the coefficients of the pick; else those of the pick count. The difference
-    adds to the spread.
+    where it agrees with the coefficients of the pick; else those of the pick count. The spread is
+    that of the operators, the difference of the two estimates, and the change of the coefficients
+    that the residual could ask for.
     """
     values, own = mechanisms.values, list(pick.operators)
     strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(values)
@@ -105,6 +113,11 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
         moved += mean - said[good.tolist().index(member)]
         # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
         variance += weight @ (said - mean) ** 2 * weight.square().sum()
+    # How far strengths could be off for the sake of the residual.
+    room = level if pick.residual is None else pick.residual**2
+    rows = screen.integrals[own]
+    covariance = torch.linalg.pinv(rows @ rows.T, hermitian=True) * min(room, whole)
+    variance += torch.einsum("ik,ij,jk->k", values[own], covariance, values[own]).clamp_min(0)
     spread = variance.sqrt()
     agree = moved.abs() <= AGREE * total.abs()
     found = torch.where(agree, total + moved, total)

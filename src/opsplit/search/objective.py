@@ -75,6 +75,13 @@ class Objective:
         other.refinement, other.meter = refinement, Meter()
         return other
 
+    def over(self, dictionary: OperatorDictionary) -> Objective:
+        """The same windows, with other operators."""
+        other = copy(self)
+        other.dictionary, other.meter = dictionary, Meter()
+        other.operators = dictionary.prepare(self.grid, self.windows)
+        return other
+
     @property
     def windows(self) -> Tensor:
         """The observed frames `(window, time, channel, *space)`."""

@@ -35,7 +35,10 @@ from opsplit.search.strategy import (
 from opsplit.settings import AtMost, Between, Size
 
 LEAP = 0.5
-"""A size is passed over if one more part reduces the residual to less than this share."""
+"""A size is passed over if one more part reduces the residual to less than this share, or several
+more parts to this share each."""
+MUCH = 0.05
+"""Several more parts are looked at where more than this share of the change is left."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Pursuit(Strategy):
         strides: transitions over so many frames count together with single steps; 0 is the
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
+
+    Example:
+        >>> import opsplit
+        >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Pursuit(max_seconds=5))
     """
 
     max_parts: Count = 5
@@ -156,7 +163,7 @@ class Pursuit(Strategy):
                 ahead = {w: screens[w].extend(p, self) for w, p in promising.items()}
                 # Where algebra sees a large step ahead, one set of this size is enough.
                 for w, sets in ahead.items():
-                    if len(sets) and sets.left[0] < LEAP * promising[w].left[0]:
+                    if self._leaps(screens[w], promising[w], sets, longest - size):
                         brief[w] = promising[w].first(1)
             full = {w: p.first(self.survivors) for w, p in promising.items() if w not in brief}
             self._score(objective, records, screens, brief, 0)
@@ -166,7 +173,7 @@ class Pursuit(Strategy):
                 alike = [t for t in record.tried.values() if len(t.operators) == size]
                 leader = min(alike, key=lambda t: t.error)
                 done = settle(record, leader, size, longest, self.threshold)
-                # Two mechanisms may cancel until a third is there: a leap ahead outvotes the stop.
+                # Mechanisms may cancel until the last is there: a leap ahead outvotes the stop.
                 done = done and w not in brief
                 if not done and leader.error < self.tolerance:
                     record.status, done = f"{size} parts fit to {self.tolerance:g}", True
@@ -188,6 +195,20 @@ class Pursuit(Strategy):
                     records[w].estimates[tried.operators] = estimate(
                         screen, tried, screen.mechanisms, self._most(objective)
                     )
+
+    def _leaps(self, screen: Screen, now: Sets, ahead: Sets, more: int) -> bool:
+        """Whether algebra sees a large step ahead: with one more part or, where much is left to
+        explain, with several that cancel each other."""
+        much = len(now) > 0 and bool(now.left[0] > MUCH * screen.change.norm())
+        for parts in range(1, more + 1):
+            if not len(ahead):
+                return False
+            if ahead.left[0] < LEAP**parts * now.left[0]:
+                return True
+            if not much or parts == more:
+                return False
+            ahead = screen.extend(ahead, self)
+        return False
 
     def _score(
         self,
@@ -251,7 +272,7 @@ class Pursuit(Strategy):
         # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
-            best = Tried(tuple(operators), float(errors[i]), own)
+            best = Tried(tuple(operators), float(errors[i]), own, residual=float(strided[i]))
             records[int(which[i])].tried[best.operators] = best
 
 

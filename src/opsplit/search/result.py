@@ -8,16 +8,26 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opsplit._files import write_json, write_text
 from opsplit._text import cell
 from opsplit.dictionary import OperatorDictionary
+from opsplit.display import html_table, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A list of operators whose sum explains the observed frames."""
+    """A list of operators whose sum explains the observed frames.
+
+    Example:
+        >>> import opsplit
+        >>> opsplit.Composition((0, 1), (1.0, 0.5), 0.01, {"c": 1.0}, "[c=1] + 0.5 [D=1]").operators
+        (0, 1)
+    """
 
     operators: tuple[int, ...]
     """Positions in the dictionary, in the order of the splitting."""
@@ -85,7 +95,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best compositions that a search scored, and the one it picked."""
+    """The best compositions that a search scored, and the one it picked.
+
+    Example:
+        >>> splitter.search_result_.pick.label  # doctest: +SKIP
+        '0.5 [c=0.9] + [D=0.3]'
+    """
 
     strategy: str
     pick: Composition
@@ -142,6 +157,27 @@ class SearchResult:
             f"in {self.cost.seconds:.2f} s"
         )
         return "\n".join([*lines, tail])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), f"{self.strategy}: {self.status}")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the smallest fitting error of every length; the pick is marked.
+
+        Arguments:
+            ax: axes to draw into (default: those of a new figure).
+
+        Returns:
+            The axes.
+        """
+        axes, rows = new_axes(ax), self.rows()
+        parts = [row["parts"] for row in rows]
+        axes.semilogy(parts, [row["fit_error"] for row in rows], "o-", color="#0072b2")
+        axes.plot([len(self.pick)], [self.pick.fit_error], "s", ms=10, color="#d55e00",
+                  label=self.pick.label)  # fmt: skip
+        axes.set(xlabel="operators in the composition", ylabel="fitting error", xticks=parts)
+        axes.legend(title="pick")
+        return axes
 
     def to_csv(self) -> str:
         """All ranked compositions as CSV."""

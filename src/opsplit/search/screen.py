@@ -114,9 +114,19 @@ class Screen:
         else:
             index = gain.topk(min(self.n, settings.width), dim=1).indices
         rows = torch.arange(len(held), device=gain.device)[:, None].expand_as(index)
-        members = torch.cat([held[rows], index[..., None]], 2)
+        members = torch.cat([held[rows], index[..., None]], 2).flatten(0, 1)
         strengths, gains = s[rows, index].flatten(0, 1), gain[rows, index].flatten()
-        return self._best(members.flatten(0, 1), strengths, gains, settings)
+        if settings.fits_strengths:
+            members, strengths = self._turned(members, strengths)
+        return self._best(members, strengths, gains, settings)
+
+    def _turned(self, members: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Operators of negative strength replaced by those of the opposite direction."""
+        other = self.mechanisms.turned[members]
+        size = (self.norms[members] / self.norms[other].clamp_min(1e-300)).sqrt()
+        negative = (strengths < 0) & (other >= 0)
+        found = torch.where(negative, -strengths * size, strengths)
+        return torch.where(negative, other, members), found
 
     def _gram_columns(self, members: Tensor) -> Tensor:
         """Inner products of all operators with those of the sets: `(k, n, m)`."""
@@ -127,9 +137,10 @@ class Screen:
         )
 
     def free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
-        """Best nonnegative strengths `(k, n, m + 1)` and gains of adding every operator to sets.
+        """Best strengths `(k, n, m + 1)` and gains of adding every operator to sets.
 
-        A set whose best strengths are not all positive is no better than a smaller one.
+        A set whose best strengths are not all positive is no better than a smaller one, unless
+        there is an operator of the opposite direction.
         """
         columns, share = self._gram_columns(members), self.products[members]
         own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
@@ -145,7 +156,9 @@ class Screen:
         new = rest / torch.where(fresh, left, 1.0)
         s = torch.cat([base[:, None] - explained * new[..., None], new[..., None]], 2)
         gain = (share * base).sum(1, keepdim=True) + new * new * left
-        valid = fresh & (s > 0).all(2) & (s <= most).all(2)
+        turned = (self.mechanisms.turned[members] >= 0)[:, None].expand(-1, self.n, -1)
+        turns = torch.cat([turned, torch.zeros_like(turned[..., :1])], 2)
+        valid = fresh & ((s > 0) | turns).all(2) & (s.abs() <= most).all(2)
         return s, torch.where(valid, gain, -torch.inf)
 
     def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:

@@ -43,6 +43,8 @@ class Tried:
     """None: all equal to one."""
     free_run: float | None = None
     """Error of the rollout from the first observed frame, if it was computed."""
+    residual: float | None = None
+    """Norm of what real flows leave over all strides, if it was computed."""
 
 
 @dataclass
@@ -86,6 +88,11 @@ class Strategy(Settings, ABC):
             the smallest error of a free-running rollout over the window.
         finalists: how many compositions are finalists.
         slack: finalists fit at most this much worse than the best, as a share.
+
+    Example:
+        >>> import opsplit
+        >>> isinstance(opsplit.Pursuit(max_seconds=2), opsplit.Strategy)
+        True
     """
 
     max_seconds: Annotated[float, Between(0.0, 1e12)] | None = None
@@ -170,7 +177,7 @@ class Strategy(Settings, ABC):
             sets, strengths = as_tensors([t for _, t in group], objective)
             errors = objective.free_run(sets, strengths, which).mean(1).tolist()
             for (w, t), error in zip(group, errors, strict=True):
-                records[w].tried[t.operators] = Tried(t.operators, t.error, t.strengths, error)
+                records[w].tried[t.operators] = replace(t, free_run=error)
         for record in records:
             final = [t for t in self.final(record) if t.free_run is not None]
             if final:

@@ -24,6 +24,10 @@ class Uniform(Strategy):
         seed: the same seed draws the same sets.
         screen: look at a few transitions first and leave out sets that are already worse than
             the best of their length by more than the `slack`; this changes the cost only.
+
+    Example:
+        >>> import opsplit
+        >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Uniform(trials=200, seed=1))
     """
 
     trials: Count = 100

@@ -38,6 +38,11 @@ class Term(NamedTuple):
         return len(self.factors)
 
     @property
+    def pointwise(self) -> bool:
+        """Whether it is a reaction: nothing but values at the same point."""
+        return not self.outer and not any(name for _, name in self.factors)
+
+    @property
     def order(self) -> float:
         return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
 
@@ -199,7 +204,7 @@ class Products(Nonlinearity):
         return total
 
     def _masks(self, term: Term) -> bool:
-        return self.dealias < 1 and not (self.alias_reactions and term.order == 0)
+        return self.dealias < 1 and not (self.alias_reactions and term.pointwise)
 
     def _factors(self, term: Term) -> list[Factor]:
         return [Factor(c, name, self._masks(term)) for c, name in term.factors]
@@ -263,7 +268,7 @@ def _distinct(
     outer: dict[tuple[str, bool], None] = {}
     factors: dict[Factor, None] = {}
     for term in map(parse, terms):
-        masked = dealiased and not (alias_reactions and term.order == 0)
+        masked = dealiased and not (alias_reactions and term.pointwise)
         outer[term.outer, masked] = None
         factors |= {Factor(c, name, masked): None for c, name in term.factors}
     return list(outer), list(factors)

@@ -1,0 +1,1 @@
+"""`opsplit app`: a page to play with, in the browser (extra `[app]`)."""

@@ -1,0 +1,310 @@
+"""The page itself: two ways in, one way to an answer."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import opsplit
+from opsplit.app import samples, views
+from opsplit.app.job import Answer, Progress, Task, file_task, load_upload, play_task, run
+from opsplit.errors import OpsplitError
+from opsplit.model import bundled
+
+MOST_KNOBS = 4
+INTRO = """
+# opsplit
+Some frames go in. opsplit searches a dictionary of learned operators for a composition that
+explains them, and continues the film. No weight changes, and nobody tells it the equation.
+"""
+STYLE = """
+.gradio-container { max-width: min(70rem, 100vw) !important; margin: 0 auto !important; }
+.gradio-container main, .gradio-container .column, .gradio-container .block { min-width: 0; }
+.gradio-container main { max-width: 100vw; overflow-x: hidden; }
+.gradio-container table { border-collapse: collapse; margin: .5rem 0; }
+.gradio-container caption { text-align: left; white-space: nowrap; }
+.gradio-container td, .gradio-container th { padding: .2rem .6rem; text-align: left; }
+footer { display: none !important; }
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one visitor may ask for."""
+
+    seconds: float = 60.0
+    """Time of a search."""
+    upload_mb: float = 50.0
+    steps: int = 64
+    waiting: int = 16
+    """Visitors in the queue."""
+
+
+def _gradio() -> Any:
+    # Before the import: nothing is reported to anybody, no version is asked for.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        import gradio
+    except ImportError:
+        raise OpsplitError(
+            "`opsplit app` needs the package gradio: pip install opsplit[app]"
+        ) from None
+    return gradio
+
+
+def build(limits: Limits | None = None) -> Any:
+    """The page as Gradio blocks, not yet served."""
+    gr, allowed = _gradio(), limits or Limits()
+    with gr.Blocks(title="opsplit", analytics_enabled=False, delete_cache=(60, 900)) as page:
+        gr.Markdown(INTRO)
+        session = gr.State(None)
+        with gr.Tabs():
+            with gr.Tab("Play"):
+                play = _play_inputs(gr, allowed)
+            with gr.Tab("Your file"):
+                own = _file_inputs(gr, allowed)
+        cancel = gr.Button("Cancel", interactive=False, elem_id="cancel")
+        live = gr.HTML(elem_id="live")
+        verdict = gr.HTML(elem_id="verdict")
+        film = gr.HTML(elem_id="film")
+        found = gr.HTML(elem_id="found")
+        files = gr.Files(label="Take home", visible=False, elem_id="files", height=300)
+        code = gr.Code(label="The same as Python", language="python", visible=False, elem_id="code")
+        out = [session, cancel, live, verdict, film, found, files, code]
+
+        def played(*given: Any) -> Iterator[list[Any]]:
+            yield from _answers(gr, lambda: _play(allowed, *given))
+
+        def explained(*given: Any) -> Iterator[list[Any]]:
+            yield from _answers(gr, lambda: _own(allowed, *given))
+
+        for part, begin in ((play, played), (own, explained)):
+            # One search at a time; everybody else waits in the queue.
+            part["go"].click(
+                begin, part["inputs"], out, concurrency_limit=1, concurrency_id="search",
+                show_progress="hidden", api_name=False,
+            )  # fmt: skip
+        cancel.click(_cancel, session, None, queue=False, api_name=False)
+    page.queue(max_size=allowed.waiting, api_open=False)
+    return page
+
+
+def serve(
+    port: int | None = None, browser: bool = True, limits: Limits | None = None, wait: bool = True
+) -> tuple[Any, str]:
+    """Serve the page on the loopback; the blocks and the address."""
+    gr, allowed = _gradio(), limits or Limits()
+    # Uploads and results live in one folder, which goes when the server does.
+    folder = tempfile.mkdtemp(prefix="opsplit-app-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["GRADIO_TEMP_DIR"] = folder
+    page = build(allowed)
+    plain = gr.themes.Base(
+        font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+    )
+    _, address, _ = page.launch(
+        server_name="127.0.0.1", server_port=port, inbrowser=browser, share=False, quiet=True,
+        prevent_thread_lock=not wait, ssr_mode=False, allowed_paths=[], footer_links=[],
+        max_file_size=int(allowed.upload_mb * 2**20), theme=plain, css=STYLE, pwa=False,
+        enable_monitoring=False,
+    )  # fmt: skip
+    return page, address
+
+
+def _play_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
+    names = samples.playable()
+    first = samples.knobs(names[0])
+    with gr.Row():
+        equation = gr.Dropdown(names, value=names[0], label="Equation", elem_id="equation")
+        field = gr.Dropdown(samples.FIELDS, value="random", label="Initial field")
+    sliders = [gr.Slider(elem_id=f"knob{i}", **_slider(first, i)) for i in range(MOST_KNOBS)]
+    drawn = gr.HTML(_drawn(names[0], [_start(first, i) for i in range(MOST_KNOBS)]))
+    with gr.Row():
+        noise = gr.Slider(0, 0.2, value=0, step=0.01, label="Noise (share of the field)")
+        frames = gr.Slider(4, 32, value=16, step=1, label="Frames to observe")
+        steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
+    with gr.Row():
+        seed = gr.Number(1, label="Seed", precision=0)
+        seconds = gr.Slider(
+            1, limits.seconds, value=min(20, limits.seconds), step=1, label="Seconds at most"
+        )
+    go = gr.Button("Observe and forecast", variant="primary", elem_id="play")
+
+    def chosen(name: str) -> list[Any]:
+        known = samples.knobs(name)
+        new = [gr.update(**_slider(known, i)) for i in range(MOST_KNOBS)]
+        return [*new, _drawn(name, [_start(known, i) for i in range(MOST_KNOBS)])]
+
+    equation.change(chosen, equation, [*sliders, drawn], show_progress="hidden", api_name=False)
+    for slider in sliders:
+        slider.change(
+            lambda name, *values: _drawn(name, values), [equation, *sliders], drawn,
+            show_progress="hidden", api_name=False,
+        )  # fmt: skip
+    inputs = [equation, field, noise, frames, steps, seed, seconds, *sliders]
+    return {"go": go, "inputs": inputs}
+
+
+def _start(knobs: tuple[samples.Knob, ...], i: int) -> float:
+    if i >= len(knobs):
+        return 0.0
+    return float(f"{knobs[i].low + 0.6 * (knobs[i].high - knobs[i].low):.2g}")
+
+
+def _slider(knobs: tuple[samples.Knob, ...], i: int) -> dict[str, Any]:
+    """The i-th slider for these coefficients; it hides where there are fewer."""
+    if i >= len(knobs):
+        return {"visible": False, "label": "", "minimum": 0, "maximum": 1, "value": 0}
+    knob = knobs[i]
+    most = float(f"{samples.BEYOND * knob.high:.2g}")
+    return {
+        "visible": True, "label": f"{knob.name}, the coefficient of {knob.term}",
+        "minimum": 0, "maximum": most, "step": float(f"{most / 200:.1g}"),
+        "value": _start(knobs, i),
+    }  # fmt: skip
+
+
+def _drawn(name: str, values: Any) -> str:
+    known = samples.knobs(name)
+    pairs = zip(known, values, strict=False)
+    return views.box(known, {knob.name: float(value or 0) for knob, value in pairs})
+
+
+def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
+    fitting = list(bundled())
+    file = gr.File(
+        label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .h5, .nc or .mat", elem_id="upload",
+        file_types=[".npy", ".npz", ".h5", ".hdf5", ".nc", ".mat"], type="filepath",
+    )  # fmt: skip
+    with gr.Row():
+        axes = gr.Textbox(label="Axes, such as t,x (if the guess is wrong)", elem_id="axes")
+        dt = gr.Number(None, label="Time between frames", elem_id="dt")
+        extent = gr.Textbox(label="Length of every axis, such as 16 or 1,1", elem_id="extent")
+    described = gr.HTML(elem_id="described")
+    with gr.Row():
+        model = gr.Dropdown(fitting, value=fitting[0], label="Model", elem_id="model")
+        steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
+        seconds = gr.Slider(
+            1, limits.seconds, value=min(30, limits.seconds), step=1, label="Seconds at most"
+        )
+    go = gr.Button("Explain and forecast", variant="primary", elem_id="explain")
+    told = [file, axes, dt, extent]
+    for part in (file.upload, axes.submit, dt.submit, extent.submit):
+        part(_described, told, described, show_progress="hidden", api_name=False)
+    return {"go": go, "inputs": [*told, model, steps, seconds]}
+
+
+def _said(axes: str, dt: float | None, extent: str) -> dict[str, Any]:
+    """The corrections of a user, as `opsplit.read` takes them."""
+    try:
+        lengths = [float(x) for x in extent.split(",")] if extent.strip() else None
+    except ValueError:
+        raise OpsplitError(
+            f"Lengths are numbers with commas, such as 1,1, not {extent!r}."
+        ) from None
+    return {"axes": axes.strip() or None, "dt": dt or None, "extent": lengths}
+
+
+def _described(path: str | None, axes: str, dt: float | None, extent: str) -> str:
+    """What a file holds and what is wrong with it, or one sentence."""
+    if path is None:
+        return ""
+    try:
+        said = _said(axes, dt, extent)
+        words = str(opsplit.describe(path, **said))
+        words += "\n\n" + "\n".join(map(str, opsplit.check(path, **said)))
+    except OpsplitError as reason:
+        return views.failure(_without_path(str(reason), path))
+    except Exception as reason:
+        return views.failure(f"This file cannot be read: {type(reason).__name__}.")
+    from html import escape
+
+    text = escape(_without_path(words, path))
+    return f"<pre style='white-space:pre-wrap;font-size:.8rem'>{text}</pre>"
+
+
+def _without_path(words: str, path: str) -> str:
+    """A file under its own name, not under that of the upload folder."""
+    return words.replace(path, Path(path).name)
+
+
+def _play(limits: Limits, name: str, field: str, noise: float, frames: float, steps: float,
+          seed: float, seconds: float, *values: float) -> Task:  # fmt: skip
+    known = samples.knobs(name)
+    picked = {knob.name: float(v) for knob, v in zip(known, values, strict=False)}
+    count, ahead = min(int(frames), 32), min(int(steps), limits.steps)
+    start = abs(int(seed or 0)) % 2**31
+    sample = samples.simulate(name, picked, field, count, ahead, float(noise), start)
+    return play_task(sample, min(float(seconds), limits.seconds))
+
+
+def _own(limits: Limits, path: str | None, axes: str, dt: float | None, extent: str,
+         model: str, steps: float, seconds: float) -> Task:  # fmt: skip
+    if path is None:
+        raise OpsplitError("Choose a file first.")
+    said = _said(axes, dt, extent)
+    try:
+        observed = load_upload(path, said, limits.upload_mb)
+    except OpsplitError as reason:
+        raise OpsplitError(_without_path(str(reason), path)) from None
+    ahead = min(int(steps), limits.steps)
+    budget = min(float(seconds), limits.seconds)
+    return file_task(observed, Path(path).name, model, ahead, budget, said)
+
+
+def _cancel(session: dict[str, Any] | None) -> None:
+    if session is not None:
+        session["stop"].set()
+
+
+class Session(dict[str, Any]):
+    """What a visitor's search needs to be stopped; copies share the switch."""
+
+    def __deepcopy__(self, memo: Any) -> Session:
+        return self
+
+
+def _answers(gr: Any, make: Callable[[], Task]) -> Iterator[list[Any]]:
+    """The page from the click to the answer, step by step."""
+    stop = threading.Event()
+    session = Session(stop=stop)
+    hidden = gr.update(visible=False)
+
+    def page(live: str = "", verdict: str = "", film: str = "", found: str = "",
+             files: Any = hidden, code: Any = hidden, busy: bool = False) -> list[Any]:  # fmt: skip
+        button = gr.update(interactive=busy)
+        return [session, button, live, verdict, film, found, files, code]
+
+    yield page(live=views.progress(Progress()), busy=True)
+    try:
+        for state in run(make(), stop):
+            if isinstance(state, Progress):
+                yield page(live=views.progress(state), busy=True)
+                continue
+            yield _shown(gr, page, state)
+            # The page has its own copies by now.
+            shutil.rmtree(state.files[0].parent, ignore_errors=True)
+            return
+        yield page(live="<p role='status'>Cancelled.</p>")
+    except OpsplitError as reason:
+        yield page(verdict=views.failure(str(reason)))
+    except Exception as reason:
+        yield page(verdict=views.failure(f"The search failed: {type(reason).__name__}."))
+
+
+def _shown(gr: Any, page: Callable[..., list[Any]], answer: Answer) -> list[Any]:
+    return page(
+        verdict=views.headline(answer.verdict),
+        film=views.film(answer),
+        found=views.found(answer),
+        files=gr.update(value=[str(file) for file in answer.files], visible=True),
+        code=gr.update(value=answer.task.snippet, visible=True),
+    )

@@ -1,0 +1,213 @@
+"""Pieces of the page as HTML: verdict, equation, coefficients, the film, the trained box."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import opsplit
+from opsplit.app.job import Answer, Progress
+from opsplit.app.samples import BEYOND, Knob, constants
+from opsplit.display import html_table
+from opsplit.report.animation import Colours, film_picks
+from opsplit.report.template import typeset
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+TALL = {1: 380, 2: 400, 3: 400}
+"""Height of the film in pixels."""
+COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
+
+
+def box(knobs: tuple[Knob, ...], values: dict[str, float]) -> str:
+    """Every coefficient on its own axis: the trained range as a bar, the value as a dot."""
+    rows = ""
+    for i, knob in enumerate(knobs):
+        end, y, value = BEYOND * knob.high, 24 + 34 * i, values.get(knob.name, 0.0)
+
+        def at(x: float, end: float = end) -> float:
+            return 90 + 400 * min(max(x / end, 0.0), 1.0)
+
+        inside = knob.low <= value <= knob.high or value == 0
+        rows += (
+            f'<line x1="90" x2="490" y1="{y}" y2="{y}" stroke="currentColor" opacity=".3"/>'
+            f'<rect x="{at(knob.low):.1f}" y="{y - 6}" width="{at(knob.high) - at(knob.low):.1f}" '
+            'height="12" rx="3" fill="#0072b2" opacity=".35"/>'
+            f'<circle cx="{at(value):.1f}" cy="{y}" r="7" '
+            f'fill="{"#0072b2" if inside else "#d55e00"}"/>'
+            f'<text x="80" y="{y + 5}" text-anchor="end" fill="currentColor">'
+            f"{escape(knob.name)}</text>"
+            f'<text x="496" y="{y + 5}" fill="currentColor">{value:.4g}</text>'
+        )
+    height = 34 * len(knobs) + 14
+    return (
+        f'<svg viewBox="0 0 560 {height}" style="max-width:36rem;width:100%" role="img" '
+        f'aria-label="trained ranges and chosen values" font-size="15">{rows}</svg>'
+        "<p>Blue bar: the range of the training. A dot outside of it is orange.</p>"
+    )
+
+
+def progress(state: Progress) -> str:
+    """The live table of a search."""
+    done = 100 * state.share
+    rows = [
+        {"": number, "best composition so far": line}
+        for number, line in enumerate(state.lines[-8:], max(1, len(state.lines) - 7))
+    ]
+    return (
+        f'<p role="status">Searching: {done:.0f} %</p>'
+        f'<progress max="100" value="{done:.0f}" style="width:100%"></progress>'
+        f"{html_table(rows) if rows else ''}"
+    )
+
+
+def headline(verdict: opsplit.Verdict) -> str:
+    colour = COLOURS[verdict.level.value]
+    return (
+        f'<h2 class="verdict" data-level="{verdict.level.value}" '
+        f'style="border-left:.5rem solid {colour};padding-left:.75rem">'
+        f"{escape(verdict.text)}</h2>"
+    )
+
+
+def failure(words: str) -> str:
+    """One sentence in place of a result."""
+    return (
+        f'<p class="failure" role="alert" style="border-left:.5rem solid {COLOURS["unexplained"]};'
+        f'padding-left:.75rem">{escape(words)}</p>'
+    )
+
+
+def found(answer: Answer) -> str:
+    """The equation, its coefficients beside the true ones, and the errors of the methods."""
+    splitter, sample = answer.splitter, answer.task.sample
+    rows = []
+    for name, value in splitter.coefficients_.items():
+        row: dict[str, Any] = {"coefficient": name, "found": value}
+        if splitter.coefficient_intervals_:
+            low, high = splitter.coefficient_intervals_.get(name, (float("nan"),) * 2)
+            row["90 % interval"] = f"{low:.4g} to {high:.4g}"
+        if sample is not None:
+            row["true"] = {**constants(sample.equation), **sample.coefficients}.get(name, "")
+        rows.append(row)
+    text = f'<p class="equation" style="font-size:1.25rem">{typeset(splitter.equation_)}</p>'
+    text += html_table(rows, "Coefficients") if rows else ""
+    if answer.errors:
+        ranked = sorted(answer.errors.items(), key=lambda item: item[1])
+        text += html_table(
+            [{"method": name, "NRMSE": error} for name, error in ranked],
+            "Error of the forecast (lower is better)",
+        )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in splitter.notes_)
+    return text + (f"<ul>{notes}</ul>" if notes else "")
+
+
+@cache
+def _player() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    return environment.get_template("player.html")
+
+
+def film(answer: Answer) -> str:
+    """The player: a profile in 1-D, fields in 2-D; truth, forecast and error share colours."""
+    splitter, task = answer.splitter, answer.task
+    observed = splitter.observed_
+    before = observed.data[0].float().numpy()
+    after = answer.forecast.frames.float().numpy()
+    truth = None if task.truth is None else task.truth.data[0].float().numpy()
+    past = (observed.times - observed.times[-1]).numpy()
+    moments = np.concatenate([past, answer.forecast.times.numpy()])
+    draw = _lines if observed.grid.ndim == 1 else _fields
+    held = draw(observed, before, after, truth)
+    picks = held.pop("picks")
+    words = ["observed" if i < len(before) else "forecast" for i in picks]
+    held["labels"] = [f"{w}, t = {moments[i]:.4g}" for w, i in zip(words, picks, strict=True)]
+    held["data"]["labels"] = held["labels"]
+    page = _player().render(film=held)
+    height = TALL[observed.grid.ndim]
+    return (
+        f'<iframe title="film" srcdoc="{escape(page)}" sandbox="allow-scripts" '
+        f'style="width:100%;height:{height}px;border:0"></iframe>'
+    )
+
+
+def _lines(
+    observed: opsplit.Trajectories, before: np.ndarray, after: np.ndarray, truth: np.ndarray | None
+) -> dict[str, Any]:
+    """Profiles of the first channel as paths of an SVG picture."""
+    runs = {"forecast": np.concatenate([before, after])[:, 0]}
+    if truth is not None:
+        runs["truth"] = np.concatenate([before, truth])[:, 0]
+        gap = np.concatenate([np.zeros_like(before), after - truth])[:, 0]
+        runs["error"] = gap
+    seen = np.concatenate([values[np.isfinite(values)] for values in runs.values()])
+    low, high = float(seen.min()), float(seen.max())
+    room = (high - low) or 1.0
+    picks = film_picks(len(runs["forecast"]), 1, (before.shape[-1],))
+    every = max(1, before.shape[-1] // 320)
+    x = np.linspace(0, 640, before.shape[-1])[::every]
+
+    def path(values: np.ndarray) -> str:
+        y = 240 - 220 * (np.nan_to_num(values[::every], nan=low) - low) / room
+        return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y + 5, strict=True))
+
+    styles = {
+        "forecast": {"colour": "#0072b2", "width": 2.5, "dash": "none", "mark": "—"},
+        "truth": {"colour": "#888888", "width": 5, "dash": "none", "mark": "━"},
+        "error": {"colour": "#d55e00", "width": 1.5, "dash": "5 4", "mark": "- -"},
+    }
+    order = [name for name in ("truth", "forecast", "error") if name in runs]
+    return {
+        "name": observed.channels[0], "low": low, "high": high, "picks": picks,
+        "lines": [{"name": name, **styles[name]} for name in order],
+        "screens": [], "scales": [],
+        "data": {"lines": [[path(runs[n][i]) for i in picks] for n in order], "films": []},
+    }  # fmt: skip
+
+
+def _fields(
+    observed: opsplit.Trajectories, before: np.ndarray, after: np.ndarray, truth: np.ndarray | None
+) -> dict[str, Any]:
+    """Frames of the first channels as small pictures."""
+    shown = min(2, len(observed.channels))
+    picks = film_picks(len(before) + len(after), 3 * shown, observed.grid.shape[:2])
+    screens, films, scales = [], [], []
+    for channel in range(shown):
+        name = observed.channels[channel]
+        colours = Colours.of(before[:, channel], after[:, channel])
+        runs = {f"{name}, forecast": (np.concatenate([before, after])[:, channel], colours)}
+        scales.append(_scale(name, colours))
+        if truth is not None:
+            gap = np.abs(after - truth)[:, channel]
+            largest = float(gap[np.isfinite(gap)].max(initial=0.0)) or 1.0
+            errors = Colours("magma", 0.0, largest, False)
+            whole = np.concatenate([before, truth])[:, channel]
+            runs[f"{name}, truth"] = (whole, colours)
+            empty = np.zeros_like(before[:, channel])
+            runs[f"{name}, error"] = (np.concatenate([empty, gap]), errors)
+            scales.append(_scale(f"error of {name}", errors))
+        for words, (frames, used) in runs.items():
+            made = [used.picture(_plane(frames[i])) for i in picks]
+            films.append(made)
+            screens.append({"name": words, "first": made[0]})
+    return {
+        "name": "", "low": 0.0, "high": 0.0, "picks": picks, "lines": [],
+        "screens": screens, "scales": scales, "data": {"lines": [], "films": films},
+    }  # fmt: skip
+
+
+def _plane(field: np.ndarray) -> np.ndarray:
+    return field if field.ndim == 2 else field[..., field.shape[-1] // 2]
+
+
+def _scale(what: str, colours: Colours) -> dict[str, Any]:
+    return {"what": what, "low": colours.low, "high": colours.high, "bar": colours.bar()}

@@ -1,0 +1,102 @@
+"""How objects show themselves: tables for notebooks, and plots into given axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+    """Rows as an HTML table; everything is escaped."""
+    if not rows:
+        return f"<p>{escape(caption)}</p>"
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(_words(value))}</td>' for value in row.values())}</tr>"
+        for row in rows
+    )
+    said = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{said}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_facts(title: str, facts: Mapping[str, Any]) -> str:
+    """A title over a table of names and values; everything is escaped."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(str(name))}</th>"
+        f"<td style='text-align:left'>{escape(_words(value))}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f"<div><strong>{escape(title)}</strong><table><tbody>{rows}</tbody></table></div>"
+
+
+def _words(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """The given axes, or those of a new figure."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def colour_limits(values: np.ndarray) -> dict[str, Any]:
+    """A diverging map with zero in the middle for fields of both signs, else a sequential one."""
+    held = values[np.isfinite(values)]
+    low, high = (float(held.min()), float(held.max())) if held.size else (0.0, 1.0)
+    if low < -0.1 * high:
+        limit = max(-low, high) or 1.0
+        return {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    return {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1.0}
+
+
+def plot_fields(
+    fields: Any,
+    times: Any,
+    extent: Sequence[float],
+    name: str,
+    ax: Axes | None = None,
+    frame: int = -1,
+) -> Axes:
+    """Fields `(time, *space)` of one channel: a line over time, else one frame (middle in z).
+
+    Time runs to the right, x upwards; in a plane x runs to the right and y upwards.
+    """
+    values = np.asarray(fields, dtype=np.float64)
+    moments = np.asarray(times, dtype=np.float64)
+    if not -len(values) <= frame < len(values):
+        raise OpsplitError(f"There are {len(values)} frames; there is no frame {frame}.")
+    axes, style = new_axes(ax), colour_limits(values)
+    if values.ndim == 2:
+        x = np.arange(values.shape[1]) * extent[0] / values.shape[1]
+        image: Any = axes.pcolormesh(moments, x, values.T, shading="nearest", **style)
+        axes.set(xlabel="time", ylabel="x", title=name)
+    else:
+        shown = values[frame]
+        shown = shown if shown.ndim == 2 else shown[..., shown.shape[-1] // 2]
+        box = (0, extent[0], 0, extent[1])
+        image = axes.imshow(shown.T, origin="lower", extent=box, **style)
+        axes.set(xlabel="x", ylabel="y", title=f"{name}, t = {moments[frame]:.4g}")
+    axes.figure.colorbar(image, ax=axes, label=name)
+    return axes
+
+
+def channel_number(channel: int | str, names: Sequence[str]) -> int:
+    """The position of a channel that is given by name or number."""
+    if isinstance(channel, str):
+        if channel not in names:
+            raise OpsplitError(f"There is no channel {channel!r}; there are {', '.join(names)}.")
+        return list(names).index(channel)
+    if not -len(names) <= channel < len(names):
+        raise OpsplitError(f"There are {len(names)} channels; there is no channel {channel}.")
+    return channel

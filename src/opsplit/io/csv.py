@@ -1,0 +1,171 @@
+"""Tables of text: one row per point (long), or one row per time or place (wide)."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from opsplit.errors import OpsplitError
+from opsplit.io.arrays import of_plain
+from opsplit.io.assemble import Flags, Raw
+from opsplit.io.axes import letter_of
+from opsplit.io.guard import reading
+from opsplit.io.parts import array_part
+
+LARGEST_MB = 256
+"""Text is parsed whole."""
+UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
+"""A column's name and its unit: `x [m]`, `u (K)`."""
+STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
+"""`dt = 0.1` in a line that begins with #."""
+
+
+def of_csv(path: Path, flags: Flags) -> Raw:
+    """A table with a line of names, or a bare matrix.
+
+    Long: columns `t`, `x` (and `y`, `z`, `n`) and one column per channel, rows in any order.
+    Wide: the first column is `t` and the other names are the places, or the other way round.
+    Lines that begin with # may say `dt = 0.1`, `dx = 0.5` or a coefficient.
+    """
+    with reading(path, "as CSV"):
+        size = path.stat().st_size
+        if size > LARGEST_MB * 2**20:
+            raise OpsplitError(
+                f"{path}: {size / 2**20:.0f} MB of text are more than {LARGEST_MB} MB; save the "
+                "array by numpy.save."
+            )
+        beside, names, table = _parsed(path)
+    if not table.size:
+        raise OpsplitError(f"{path} holds no numbers.")
+    if not names:
+        return of_plain(
+            str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags
+        )
+    units = {m[1]: m[2] for name in names if (m := UNIT.match(name))}
+    names = [m[1] if (m := UNIT.match(name)) else name for name in names]
+    if len(names) != table.shape[1] or len(set(names)) != len(names):
+        raise OpsplitError(
+            f"{path}: {table.shape[1]} columns need as many different names, got {len(names)}."
+        )
+    letters = [letter_of(name) for name in names]
+    if "t" in letters and "x" in letters:
+        raw = _long(path, beside, names, table, flags)
+    else:
+        raw = _wide(path, beside, names, table, flags)
+    words = [f"{k} in {v!r}" for k, v in units.items()]
+    return replace(raw, said=(*raw.said, f"Units: {', '.join(words)}.")) if words else raw
+
+
+def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
+    """Numbers stated in comments, the names of the columns if there are any, and the table."""
+    beside: dict[str, np.ndarray] = {}
+    head, skipped = "", 0
+    with open(path, encoding="utf-8-sig") as stream:
+        for line in stream:
+            skipped += 1
+            if line.startswith("#"):
+                beside |= {k: np.array([float(v)]) for k, v in STATED.findall(line)}
+                head = line if head == "" else head
+            elif line.strip():
+                break
+        else:
+            return beside, [], np.zeros((0, 0))
+    mark = next((c for c in ",;\t" if c in line), None)
+    names = [word.strip().strip("\"'") for word in line.split(mark)]
+    if all(_number(word) is not None for word in names):
+        # A file of numpy.savetxt has its names in a comment.
+        told = [word.strip() for word in head.lstrip("# ").strip().split(mark)]
+        names, skipped = (told if len(told) == len(names) > 1 else []), skipped - 1
+    rows = partial(
+        np.loadtxt, path, delimiter=mark, skiprows=skipped, ndmin=2, encoding="utf-8-sig"
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+        try:
+            return beside, names, rows()
+        except ValueError:
+            # An empty cell is a missing value.
+            return beside, names, rows(converters=lambda word: float(word.strip() or "nan"))
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _place(word: str) -> float | None:
+    """A coordinate in a column's name: `0.5`, `x=0.5`, `x_0.5` or `x5`."""
+    return _number(re.sub(r"^[A-Za-z]+\s*[=_:]?\s*", "", word))
+
+
+def _long(
+    path: Path,
+    beside: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    table: np.ndarray,
+    flags: Flags,
+) -> Raw:
+    columns = dict(zip(names, table.T, strict=True))
+    axes = {letter: k for k in names if (letter := letter_of(k)) in tuple("ntxyz")}
+    fields = [k for k in names if k not in axes.values()]
+    if not fields or len(axes) + len(fields) < len(names):
+        raise OpsplitError(f"{path}: of the columns {', '.join(names)} none is a field.")
+    letters = "".join(a for a in "ntxyz" if a in axes)
+    points, places = {}, []
+    for a in letters:
+        points[a], place = np.unique(columns[axes[a]], return_inverse=True)
+        places.append(place)
+    shape = tuple(len(v) for v in points.values())
+    if math.prod(shape) != len(table):
+        raise OpsplitError(
+            f"{path}: {', '.join(f'{len(v)} values of {a}' for a, v in points.items())} need "
+            f"{math.prod(shape)} rows, it has {len(table)}; write one row for each point and time."
+        )
+    where = np.ravel_multi_index(places, shape)
+    if len(np.unique(where)) < len(where):
+        raise OpsplitError(f"{path}: two rows are of the same point and time.")
+    values = np.empty((len(table), len(fields)))
+    values[where] = np.stack([columns[k] for k in fields], 1)
+    others = {k: v for k, v in beside.items() if k not in ("t", *"xyz")}
+    others |= {a: v for a, v in points.items() if a != "n"}
+    stated = Flags(axes=letters + "c", ndim=flags.ndim)
+    array = values.reshape(*shape, len(fields))
+    raw = of_plain(str(path), "csv", array.shape, array.dtype, array.__getitem__, others, stated)
+    part = array_part(array, letters + "c", fields)
+    said = (f"One row per point: {', '.join(fields)} over {', '.join(letters)}.", *raw.said)
+    return replace(
+        raw, parts=lambda i: ((part,), i), channels=tuple(fields), named=True, said=said,
+        axes=letters + "c",
+    )  # fmt: skip
+
+
+def _wide(
+    path: Path,
+    beside: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    table: np.ndarray,
+    flags: Flags,
+) -> Raw:
+    first = letter_of(re.split(r"[\\/|]", names[0])[0])
+    across = [_place(name) for name in names[1:]]
+    if first not in ("t", "x") or None in across:
+        raise OpsplitError(
+            f"{path} has the columns {', '.join(names)[:120]}; name them t, x and the fields (one "
+            "row per point), or t and then the places (one row per time)."
+        )
+    other = "x" if first == "t" else "t"
+    points = {first: table[:, 0], other: np.asarray(across, dtype=np.float64)}
+    values = np.ascontiguousarray(table[:, 1:])
+    others = {**beside, **points}
+    stated = replace(flags, axes=first + other)
+    raw = of_plain(str(path), "csv", values.shape, values.dtype, values.__getitem__, others, stated)
+    return replace(raw, said=(*raw.said, f"One row per {first}, one column per {other}."))

@@ -1,0 +1,241 @@
+"""The page in a real browser, and its parts without one."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("gradio", reason="pip install opsplit[app]")
+from opsplit.app import job, samples, views
+from opsplit.app.page import Limits, serve
+from opsplit.errors import OpsplitError
+from opsplit.physics import PHYSICS
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+NAME = "advection-diffusion"
+VALUES = {"c": 0.5, "D": 0.3}
+
+
+@pytest.fixture(scope="module")
+def sample() -> samples.Sample:
+    return samples.simulate(NAME, VALUES, frames=6, steps=4, seed=1)
+
+
+@pytest.fixture(scope="module")
+def answer(sample: samples.Sample) -> job.Answer:
+    states = list(job.run(job.play_task(sample, 20), threading.Event()))
+    assert all(isinstance(state, job.Progress) for state in states[:-1])
+    found = states[-1]
+    assert isinstance(found, job.Answer)
+    return found
+
+
+def test_every_equation_with_a_model_can_be_played() -> None:
+    assert set(samples.playable()) <= set(PHYSICS)
+    assert len(samples.playable()) >= 4
+
+
+def test_a_sample_without_noise_is_the_exact_solution(sample: samples.Sample) -> None:
+    whole = torch.cat([sample.observed.data, sample.future.data], 1)[0, :, 0].double()
+    spectrum = torch.fft.rfft(whole)
+    k = 2 * torch.pi * torch.arange(spectrum.shape[1]) / sample.observed.grid.extent[0]
+    ratio = torch.exp((-0.3 * k**2 - 0.5j * k) * sample.observed.dt)
+    low = slice(1, 6)
+    assert torch.allclose(spectrum[1:, low], (spectrum[:-1] * ratio)[:, low], rtol=1e-3)
+    known = samples.terms_given(sample)
+    assert known is not None
+    assert np.allclose(known, sample.future.data[0], atol=0.01)
+
+
+def test_noise_is_a_share_of_the_field_and_spares_the_future(sample: samples.Sample) -> None:
+    noisy = samples.simulate(NAME, VALUES, frames=6, steps=4, seed=1, noise=0.1)
+    gap = noisy.observed.data - sample.observed.data
+    assert float(gap.std() / sample.observed.data.std()) == pytest.approx(0.1, rel=0.1)
+    assert torch.equal(noisy.future.data, sample.future.data)
+
+
+@pytest.mark.parametrize("field", samples.FIELDS[1:])
+def test_initial_fields_are_periodic_with_unit_deviation(field: str) -> None:
+    first = samples.simulate(NAME, VALUES, field, frames=2, steps=1).observed.data[0, 0, 0]
+    assert float(first.std()) == pytest.approx(1, rel=1e-3)
+    jump = float((first[0] - first[-1]).abs())
+    assert jump <= 1.01 * float(first.diff().abs().max())
+
+
+def test_the_box_marks_what_lies_beyond_training() -> None:
+    known = samples.knobs(NAME)
+    inside = {knob.name: (knob.low + knob.high) / 2 for knob in known}
+    outside = inside | {known[0].name: 1.5 * known[0].high}
+    assert views.box(known, inside).count("#d55e00") == 0
+    assert views.box(known, outside).count("#d55e00") == 1
+
+
+def test_the_answer_has_everything(answer: job.Answer) -> None:
+    assert {"opsplit", "persistence", "direct", "terms given"} == answer.errors.keys()
+    assert answer.errors["opsplit"] < answer.errors["persistence"]
+    names = {file.name for file in answer.files}
+    assert names == {"forecast.npz", "forecast.png", "report.html", "result.json", "the_same.py"}
+    with np.load(next(f for f in answer.files if f.suffix == ".npz")) as held:
+        assert np.array_equal(held["forecast"], answer.forecast.frames.numpy())
+    text = views.found(answer) + views.headline(answer.verdict)
+    assert "terms given" in text and answer.verdict.text in text
+    assert views.film(answer).startswith("<iframe")
+
+
+def test_the_snippet_gives_the_same(answer: job.Answer) -> None:
+    names: dict[str, Any] = {}
+    with redirect_stdout(io.StringIO()):
+        exec(compile(answer.task.snippet, "the_same.py", "exec"), names)
+    assert names["s"].equation_ == answer.splitter.equation_
+    assert torch.equal(names["future"].data[0], answer.forecast.frames)
+
+
+def test_a_stopped_search_gives_no_answer(sample: samples.Sample) -> None:
+    stop = threading.Event()
+    stop.set()
+    states = list(job.run(job.play_task(sample, 20), stop))
+    assert not any(isinstance(state, job.Answer) for state in states)
+
+
+def test_an_upload_is_in_memory_and_may_go(sample: samples.Sample, tmp_path: Path) -> None:
+    file = tmp_path / "u.npy"
+    np.save(file, sample.observed.data[0, :, 0].numpy())
+    with pytest.raises(OpsplitError, match="fill in dt"):
+        job.load_upload(str(file), {}, 50)
+    held = job.load_upload(str(file), {"dt": 0.1, "extent": 16.0}, 50)
+    file.unlink()
+    assert np.array_equal(held.frames()[:, 0], sample.observed.data[0, :, 0].numpy())
+    np.save(file, np.zeros((1000, 64)))
+    few = job.load_upload(str(file), {"dt": 0.1, "extent": 16.0}, most_mb=64 * 8 * 10 / 2**20)
+    assert few.shape[1] == 10
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    page, found = serve(browser=False, limits=Limits(seconds=20, upload_mb=1), wait=False)
+    yield found
+    page.close(verbose=False)
+
+
+def test_files_of_the_machine_are_not_served(address: str) -> None:
+    for path in ("/etc/passwd", str(Path(__file__)), "pyproject.toml", "../../etc/passwd"):
+        for route in ("gradio_api/file=", "file="):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"{address}{route}{path}")
+            assert refused.value.code in (403, 404)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="pip install opsplit[browser]")
+    if CHROMIUM is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    with api.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Visitor:
+    """A page of its own, with all that it asked for and said."""
+
+    def __init__(self, browser: Any, address: str, width: int = 1280, scheme: str = "light"):
+        size = {"width": width, "height": 844}
+        self.context = browser.new_context(viewport=size, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on(
+            "console",
+            lambda m: self.said.append(m.text) if m.type == "error" else None,
+        )
+        self.page.goto(address)
+        self.page.wait_for_selector("#play")
+
+    def answer(self) -> str:
+        self.page.wait_for_selector("#verdict h2, #verdict .failure")
+        return str(self.page.inner_text("#verdict"))
+
+    def leave(self, address: str) -> None:
+        assert self.said == []
+        assert all(u.startswith((address, "data:", "blob:", "about:")) for u in self.asked)
+        self.context.close()
+
+
+def test_play_in_a_browser_on_a_phone(browser: Any, address: str) -> None:
+    visitor = Visitor(browser, address, width=390, scheme="dark")
+    page = visitor.page
+    page.focus("#play")
+    page.keyboard.press("Enter")
+    assert visitor.answer().startswith("Explained")
+    frame = page.frame_locator("#film iframe")
+    label, before = frame.locator("#moment"), frame.locator(".line").first.get_attribute("d")
+    assert (label.text_content() or "").startswith("observed")
+    frame.locator("#frame").press("End")
+    assert (label.text_content() or "").startswith("forecast")
+    assert frame.locator(".line").first.get_attribute("d") != before
+    page.wait_for_selector("#files a")
+    assert page.locator("#files a").count() >= 5
+    assert "OperatorSplitter" in page.inner_text("#code")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    visitor.leave(address)
+
+
+def test_a_file_and_a_hostile_file(
+    browser: Any, address: str, sample: samples.Sample, tmp_path: Path
+) -> None:
+    visitor = Visitor(browser, address)
+    page = visitor.page
+    page.get_by_role("tab", name="Your file").click()
+    (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00" + b"<script>alert(1)</script>")
+    page.set_input_files("#upload input[type=file]", tmp_path / "bad.npy")
+    page.wait_for_selector("#described .failure")
+    assert "bad.npy" in page.inner_text("#described")
+    assert "/tmp" not in page.inner_text("#described")
+    page.click("#explain")
+    assert "bad.npy" in visitor.answer()
+    page.reload()
+    page.get_by_role("tab", name="Your file").click()
+    np.save(tmp_path / "u.npy", sample.observed.data[0, :, 0].numpy())
+    page.fill("#dt input", "0.10101")
+    page.fill("#extent input, #extent textarea", "16")
+    page.set_input_files("#upload input[type=file]", tmp_path / "u.npy")
+    page.wait_for_selector("#described pre")
+    assert "256 points" in page.inner_text("#described")
+    page.click("#explain")
+    assert visitor.answer().startswith("Explained")
+    visitor.leave(address)
+
+
+def test_two_visitors_do_not_mix_and_one_cancels(browser: Any, address: str) -> None:
+    first, second = Visitor(browser, address), Visitor(browser, address)
+    second.page.fill("#knob0 input[type=number]", "1.5")
+    second.page.keyboard.press("Tab")
+    first.page.click("#play")
+    second.page.click("#play")
+    first.answer()
+    second.answer()
+    values = [v.page.inner_text("#found tr:has-text('c') >> nth=1") for v in (first, second)]
+    assert "1.5" in values[1].split()[-1]
+    assert "1.5" not in values[0].split()[-1]
+    first.page.click("#play")
+    first.page.wait_for_selector("#cancel:not([disabled])")
+    first.page.click("#cancel")
+    first.page.wait_for_selector("#live:has-text('Cancelled')")
+    assert first.page.locator("#verdict h2").count() == 0
+    for visitor in (first, second):
+        visitor.leave(address)

@@ -1,0 +1,72 @@
+"""The study behind the tables of the paper's appendix: resumable, and its pages are its lines."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+sys.path.insert(0, str(ROOT / "benchmarks" / "paper_study"))
+
+
+def study(*words: str, cwd: Path = ROOT) -> str:
+    command = [sys.executable, str(ROOT / "benchmarks" / "paper_study"), *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_page_is_written_from_its_lines(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "paper", tmp_path / "paper")
+    study("report", "--out", str(tmp_path / "paper"))
+    assert (tmp_path / "paper.md").read_text() == (RESULTS / "paper.md").read_text()
+
+
+def test_every_table_and_figure_of_the_paper_is_listed() -> None:
+    text = (RESULTS / "index.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (Table|Figure)", line)]
+    named = ", ".join(row[0] for row in rows)
+    numbers = [int(x) for x in re.findall(r"\d+", named)]
+    assert numbers == [*range(1, 10), *range(1, 18)]
+    for row in rows:
+        for place in re.findall(r"\]\(([^)#]+)", row[2]):
+            assert (RESULTS / place).exists(), place
+
+
+@pytest.fixture
+def splitting(tmp_path: Path) -> list[dict]:
+    out = tmp_path / "lines"
+    words = ("splitting", "--steps", "10", "--n", "2", "--out", str(out))
+    study(*words, cwd=tmp_path)
+    before = (out / "splitting.jsonl").read_bytes()
+    # The same again has nothing to do.
+    assert study(*words, cwd=tmp_path) == ""
+    assert (out / "splitting.jsonl").read_bytes() == before
+    return [json.loads(line) for line in before.splitlines()]
+
+
+def test_stages_of_a_training_and_their_composition(splitting: list[dict]) -> None:
+    assert [row["item"]["step"] for row in splitting] == [1, 3, 5, 7, 10]
+    for row in splitting:
+        assert {"command", "seed", "commit", "hardware"} <= row.keys()
+        # One step of a composition errs about as much as its worse part.
+        worse = max(row["heat"], row["dispersion"])
+        assert 0.2 * worse < row["next"] < 3 * worse
+
+
+def test_the_exact_flows_have_only_the_error_of_the_splitting() -> None:
+    """Heat and dispersion commute: composed exactly, they are the solution of both."""
+    import torch
+    from splitting import PHYSICS, TRUE, alone, fields
+
+    u = fields(2, torch.Generator().manual_seed(0))
+    both = PHYSICS.solve(
+        u.double(), {k: torch.full((2,), v) for k, v in TRUE.items()}, torch.tensor([PHYSICS.dt])
+    )[:, 0]
+    assert torch.allclose(alone(alone(u, "beta"), "gamma").double(), both, atol=1e-5)

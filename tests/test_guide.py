@@ -63,6 +63,7 @@ def test_the_guide_has_its_pages_and_they_do_something() -> None:
         "own-data",
         "own-equation",
         "own-operator",
+        "walls-and-dimensions",
     ]
     for page in PAGES:
         languages = [language for language, _ in blocks(page)]

@@ -62,8 +62,8 @@ def test_the_same_pick_as_that_of_the_whole_search(
     monkeypatch.setattr(coarse, "COARSE", 3000)
     monkeypatch.setattr("opsplit.predict.explain.shortlist", shortlist)
     quick = fit(model, observed)
-    (named, _), *_ = seen
-    assert 2 <= len(named) < len(model.dictionary)
+    (pool, _), *_ = seen
+    assert 2 <= len(pool) < len(model.dictionary)
     assert quick.composition_.label == whole.composition_.label
     true = {name: float(v[0]) for name, v in cube.coefficients.items()}
     assert quick.coefficients_ == pytest.approx(true, rel=2e-3)
@@ -104,4 +104,4 @@ def test_operators_that_are_bound_to_a_grid_keep_it() -> None:
     assert coarse.coarse_grid(model.dictionary, grid) is grid
     free = load_model("gray-scott").dictionary
     small = coarse.coarse_grid(free, grid)
-    assert small == replace(grid, shape=(22, 22, 22))
+    assert small == replace(grid, shape=(32, 32, 32))

@@ -13,7 +13,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
-from opsplit.predict.coarse import confirming, last_frames, shortlist
+from opsplit.predict.coarse import around, confirming, last_frames, shortlist
 from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.replay import Replay
 from opsplit.predict.substeps import search_substeps
@@ -167,19 +167,7 @@ class Explainer:
         problem = Problem(
             named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
         )
-        automatic = plan.refinement == "auto"
-        if isinstance(plan.search, Pursuit) and is_large(problem.frames):
-            few, steps = last_frames(problem.frames, problem.steps)
-            problem = replace(problem, frames=few, steps=steps)
-            named, substeps = yield from shortlist(problem)
-            problem = replace(
-                problem, dictionary=named, refinement=substeps if automatic else given,
-                search=confirming(plan.search),
-            )  # fmt: skip
-        if automatic and plan.search.name == "pursuit":
-            result, objective = yield from search_substeps(problem)
-        else:
-            result, objective = yield problem
+        result, objective = yield from self._searched(problem)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
@@ -187,6 +175,33 @@ class Explainer:
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)
+
+    def _searched(self, problem: Problem) -> Asking[tuple[SearchResult, Objective]]:
+        """The search of a window; a large one is screened first."""
+        plan = self.plan
+        if not isinstance(plan.search, Pursuit) or not is_large(problem.frames):
+            return (yield from self._answer(problem))
+        few, steps = last_frames(problem.frames, problem.steps)
+        problem = replace(problem, frames=few, steps=steps)
+        pool, substeps = yield from shortlist(problem)
+        given = substeps if plan.refinement == "auto" else problem.refinement
+        while True:
+            some = replace(
+                problem, dictionary=problem.dictionary.select(pool), refinement=given,
+                search=confirming(plan.search),
+            )  # fmt: skip
+            result, objective = yield from self._answer(some)
+            wider = around(problem.dictionary, pool, result)
+            if wider == pool or time_is_up():
+                return result, objective
+            # The pick lies at the edge of the operators that were searched.
+            pool, given = wider, objective.refinement
+
+    def _answer(self, problem: Problem) -> Asking[tuple[SearchResult, Objective]]:
+        """One search, with as many substeps as it needs."""
+        if self.plan.refinement == "auto" and self.plan.search.name == "pursuit":
+            return (yield from search_substeps(problem))
+        return (yield problem)
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""

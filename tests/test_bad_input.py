@@ -240,7 +240,7 @@ FIT = "predict good.npy --dt 0.1 --model spectral"
         ("info --seed -1", "--seed"),
         ("pretrain --preset tiny --steps 0", "--steps"),
         ("pretrain --preset tiny --minutes 0", "--minutes"),
-        ("pretrain --preset tiny --processes 0", "--processes"),
+        ("pretrain --preset tiny --devices 0", "--devices"),
         ("pretrain --preset tiny --threads 0", "--threads"),
         (
             "pretrain --preset tiny --training.recipe plain --training.batches.states 90",

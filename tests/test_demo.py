@@ -30,7 +30,7 @@ def test_unknown_physics(cli: Callable[[str], str], capsys: pytest.CaptureFixtur
         assert name in said
 
 
-@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("physics", [name for name in PHYSICS if not PHYSICS[name].model])
 def test_the_search_beats_direct_prediction(
     physics: str, cli: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -78,3 +78,16 @@ def test_compare_takes_one_trajectory_and_a_method(tiny_folder: Path) -> None:
         opsplit.compare(tiny_folder, observed, future, ())
     with pytest.raises(OpsplitError, match="one trajectory, got 2 observed"):
         opsplit.compare(tiny_folder, observed[[0, 0]], future)
+
+
+def test_in_space_the_operators_of_the_square_forecast(
+    cli: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a small cube; nothing was trained in space."""
+    small = {"grid": opsplit.Grid((16, 16, 16), (0.25,) * 3)}
+    monkeypatch.setattr(PHYSICS["gray-scott-3d"], "presets", {"cpu": small})
+    result = json.loads(cli("demo --physics gray-scott-3d --out made --json"))
+    errors = result["nrmse"]
+    assert set(errors) == {"persistence", "pursuit"}
+    assert errors["pursuit"] < 0.1 * errors["persistence"]
+    assert (tmp_path / "made" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -43,8 +43,8 @@ def test_words(cli: Cli, waves: np.ndarray) -> None:
         "boundary periodic (a guess: the jump across the ends is",
         "channels (20 frames, 0 missing)",
         "u: min 1, max 5, mean 3, std 1.414, 0 NaN or infinite",
-        "advection-diffusion (spectral) fits\n",
-        "combined (spectral) fits\n",
+        "(spectral) explains 100.000 % of the change",
+        "combined (spectral) fits in shape",
         "gray-scott (spectral) does not fit: The model knows 2-D fields, these are 1-D",
     ):
         assert words in out

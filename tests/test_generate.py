@@ -28,7 +28,7 @@ from opsplit.physics.dataset import PER_FILE, make, make_all, plan
 
 Cli = Callable[..., str]
 SLOW = GrayScott.initial_fields
-GS = "generate gray-scott --n 1 --frames 3 --processes 1 --out data"
+GS = "generate gray-scott --n 1 --frames 3 --workers 1 --out data"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,7 +129,7 @@ def test_other_settings_in_the_same_folder_are_refused(
 
 
 def test_other_splits_go_to_test_and_begin_elsewhere(cli: Cli, tmp_path: Path) -> None:
-    line = "generate gray-scott --split GS --n 2 --frames 2 --format hdf5 --processes 1 --out data"
+    line = "generate gray-scott --split GS --n 2 --frames 2 --format hdf5 --workers 1 --out data"
     cli(line)
     test = read_well(tmp_path / "data/gray-scott", "test")
     assert len(test) == 2 and bool((test.coefficients["reaction"] == 1).all())
@@ -152,7 +152,7 @@ def test_other_splits_go_to_test_and_begin_elsewhere(cli: Cli, tmp_path: Path) -
 
 def test_advection_diffusion_in_files_of_bounded_size(cli: Cli, tmp_path: Path) -> None:
     n = 2 * PER_FILE + 5
-    line = f"generate --n {n} --frames 3 --format hdf5 --processes 1 --out data --json"
+    line = f"generate --n {n} --frames 3 --format hdf5 --workers 1 --out data --json"
     result = json.loads(cli(line))
     assert (result["files"], result["made"], result["trajectories"]) == (3, 3, n)
     found = read_well(tmp_path / "data/advection-diffusion")
@@ -188,7 +188,7 @@ def test_navier_stokes_has_as_much_euler_as_heat_in_equal_files(tmp_path: Path) 
 def test_several_processes_make_the_same_files_and_an_interrupt_keeps_the_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = GS.replace("--processes 1", "--processes 2")
+    line = GS.replace("--workers 1", "--workers 2")
     command = [sys.executable, "-m", "opsplit", *line.split()]
     folder = tmp_path / "data/gray-scott/data/train"
     # A shell lets its background jobs ignore interrupts, and their children inherit that.
@@ -252,7 +252,7 @@ def test_a_simulation_that_diverges_leaves_no_file(
     )
     works = plan(physics, "cpu", "D+Disp", 1, 0, tmp_path)
     with pytest.raises(ValueError, match=r"D\+Disp-0000\.hdf5 did not stay finite"):
-        make_all(works, 1, quiet=True)
+        make_all(works, quiet=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -261,7 +261,7 @@ def test_a_simulation_that_diverges_leaves_no_file(
     [
         ("combined --preset gpu", "Unknown preset 'gpu' of combined; choose from ['cpu', 'paper']"),
         ("combined --split nowhere", "Unknown split 'nowhere' of combined"),
-        ("combined --processes 0", "--processes must be a positive number"),
+        ("combined --workers 0", "--workers must be a positive number"),
         ("combined --frames 1", "at least 2 frames"),
         ("--check missing.hdf5", "No such file: missing.hdf5"),
         ("--check missing.hdf5 --n -1", "--n must be a positive number, got -1"),
@@ -286,7 +286,7 @@ def edit(path: Path, change: Callable[[h5py.File], None]) -> None:
 @pytest.fixture
 def mixed(cli: Cli, tmp_path: Path) -> Path:
     """One trajectory of every physics, in files of its own."""
-    kind = "--n 1 --format hdf5 --processes 1 --out data"
+    kind = "--n 1 --format hdf5 --workers 1 --out data"
     for what in (
         "advection-diffusion --split A+D",
         "combined --split NA+D --frames 20",

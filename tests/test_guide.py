@@ -57,7 +57,14 @@ def test_page(page: str, cli: Callable[[str], str], capsys: pytest.CaptureFixtur
 
 
 def test_the_guide_has_its_pages_and_they_do_something() -> None:
-    assert PAGES == ["first-forecast", "own-data", "own-equation", "own-operator"]
+    assert PAGES == [
+        "first-forecast",
+        "many-trajectories",
+        "own-data",
+        "own-equation",
+        "own-operator",
+        "walls-and-dimensions",
+    ]
     for page in PAGES:
         languages = [language for language, _ in blocks(page)]
         assert languages.count("python") >= 3

@@ -28,7 +28,7 @@ def test_a_public_name_has_an_example_that_runs(
     monkeypatch.chdir(tmp_path)
     thing = found(name)
     text = inspect.getdoc(thing) or ""
-    assert "Example:" in text
+    assert "Examples:" in text
     if inspect.isfunction(thing):
         assert "Returns:" in text
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from opsplit.predict.describe import describe as describe
     from opsplit.predict.equations import Equation as Equation
     from opsplit.predict.estimator import OperatorSplitter as OperatorSplitter
+    from opsplit.predict.many import fit_many as fit_many
     from opsplit.predict.rollout import Forecast as Forecast
     from opsplit.predict.verdict import Verdict as Verdict
     from opsplit.pretrain.config import TrainConfig as TrainConfig
@@ -68,6 +69,7 @@ _HOME = {
     "compatibility": "opsplit.predict.compatibility",
     "describe": "opsplit.predict.describe",
     "extract": "opsplit.pretrain.extract",
+    "fit_many": "opsplit.predict.many",
     "get_physics": "opsplit.physics",
     "load_model": "opsplit.model",
     "pretrain": "opsplit.pretrain.run",

@@ -212,6 +212,14 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
+def rank() -> int:
+    """Which of the processes of one training this is; torchrun and SLURM say so."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ.get("RANK", "0"))
+    several = int(os.environ.get("SLURM_NTASKS", "1")) > 1
+    return int(os.environ.get("SLURM_PROCID", "0")) if several else 0
+
+
 _owned: dict[Path, int] = {}
 """Folders that this process keeps for itself, and the open lock of each."""
 
@@ -219,11 +227,12 @@ _owned: dict[Path, int] = {}
 def own(folder: Path) -> None:
     """Keep other processes from writing into a folder until this one ends, however it ends.
 
-    Children of this process have no part in the lock, so that it ends with this process. Where
-    the system or the disk knows no locks there is none.
+    Children of this process have no part in the lock, so that it ends with this process. The other
+    processes of one training share the folder. Where the system or the disk knows no locks there
+    is none.
     """
     place = folder.resolve()
-    if place in _owned and (place / LOCK).exists():
+    if rank() > 0 or (place in _owned and (place / LOCK).exists()):
         return
     follow = getattr(os, "O_NOFOLLOW", 0)
     handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | follow, 0o666)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 class OpsplitError(ValueError):
     """Something the caller can put right: the message says what, where and what to do instead.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> try:
         ...     opsplit.load_model("unknown")
@@ -23,7 +23,7 @@ class OpsplitError(ValueError):
 class OpsplitWarning(UserWarning):
     """Something was done, but with data unlike those a model knows.
 
-    Example:
+    Examples:
         >>> import warnings, opsplit
         >>> warnings.simplefilter("ignore", opsplit.OpsplitWarning)
     """

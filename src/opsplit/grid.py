@@ -30,7 +30,7 @@ class Grid(Settings):
             with a colon between different ends; one word stands for all axes. Synonyms such as
             `"insulated"` are understood, see `boundary.py`.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.Grid((64, 64), (1.0, 2.0)).spacing
         (0.015625, 0.03125)

@@ -47,7 +47,7 @@ HALF_ABOVE = 1_000_000
 class Model:
     """A hypernetwork with the dictionary of operators it was pretrained on.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.load_model("advection-diffusion").config.channels
         ('u',)
@@ -267,7 +267,7 @@ def load_model(model: str | Path | Model, family: str | None = None) -> Model:
     Raises:
         OpsplitError: if the name is unknown, or the directory is damaged or of another family.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.load_model("combined", family="spectral").config.ndim
         1

@@ -68,7 +68,7 @@ class Trajectories:
         terms: what the coefficients multiply, to be printed, such as `{"D": "u_xx"}`.
         understood: how an array was read, if it was (`from_numpy`).
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> opsplit.Trajectories.from_numpy(numpy.random.rand(8, 32), dt=0.1, extent=16.0)
         Trajectories(1 of 8 frames, dt=0.1, channels u, grid 32, coefficients: none)

@@ -130,7 +130,7 @@ def test_names_cannot_inject_markup(name: str, value: str) -> None:
     assert tags(html_facts(name, {name: value})) <= plain
 
 
-@pytest.mark.parametrize("kind", ["name", "model", "codes", "beam"])
+@pytest.mark.parametrize("kind", ["name", "model", "codes", "beam", "auto"])
 def test_a_loaded_splitter_forecasts_bit_for_bit(
     kind: str, tmp_path: Path, observe: Callable[..., tuple[Tensor, Grid, float]]
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_loaded_splitter_forecasts_bit_for_bit(
         "beam": Beam(width=2, max_parts=2),
         "codes": Pursuit(max_parts=2, width=4, survivors=2, refine="codes"),
     }.get(kind, Pursuit(max_parts=2, width=4, survivors=2))
-    model = load_model(named) if kind == "model" else named
+    model = {"model": load_model(named), "auto": "auto"}.get(kind, named)
     saved = OperatorSplitter(model, search).fit(u, dt, grid.extent)
     assert saved.save(tmp_path / "fit") == tmp_path / "fit"
     loaded = OperatorSplitter.load(tmp_path / "fit")

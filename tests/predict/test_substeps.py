@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
+from opsplit.predict.questions import Finer, answered
 from opsplit.predict.substeps import MOST, persistence_error, search_substeps, splitting_error
 from opsplit.search import Beam, Composition, Objective, Pursuit, SearchResult, Strategy
 
@@ -60,7 +61,7 @@ def window(stiff: OperatorDictionary) -> Tensor:
 
 
 def found(search: Strategy, objective: Objective) -> tuple[SearchResult, Objective]:
-    return search_substeps(objective, lambda o: search.run(o, None))
+    return answered(search_substeps(Finer(objective, objective.refinement)), search)
 
 
 def test_a_composition_whose_splitting_error_dominates_gets_more_substeps(
@@ -108,15 +109,14 @@ def test_finer_splitting_that_explains_no_more_is_given_up(
 ) -> None:
     """Frames in reverse order follow no composition of the two, however finely it is split."""
     objective = Objective(stiff, window.flip(0), GRID, DT)
-    runs = []
-
-    def run(o: Objective) -> SearchResult:
-        runs.append(o.refinement)
-        return SEARCH.run(objective, None)
-
-    _, kept = search_substeps(objective, run)
-    assert kept is objective
-    assert runs[0] == 1 and len(runs) == 2
+    asking = search_substeps(Finer(objective, 1))
+    first, second = next(asking), SEARCH.run(objective, None)
+    assert first.refinement == 1
+    finer = asking.send((second, objective))
+    assert isinstance(finer, Finer) and finer.refinement > 1
+    with pytest.raises(StopIteration) as end:
+        asking.send((second, objective.refined(finer.refinement)))
+    assert end.value.value == (second, objective)
 
 
 def test_the_error_of_persistence_is_the_relative_change(

@@ -330,7 +330,7 @@ def test_two_processes_make_the_step_of_one_on_both_halves(
     model = small_model(environments=4)
     for processes in (1, 2):
         source, folder = Halves(line, processes), tmp_path / str(processes)
-        train(model, config, source, folder, replace(QUIET, processes=processes))
+        train(model, config, source, folder, replace(QUIET, devices=processes))
     one, two = (tensors(tmp_path / name) for name in "12")
     start = Disco(model).state_dict()
     assert one.keys() == two.keys()

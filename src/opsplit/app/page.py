@@ -179,7 +179,7 @@ def _drawn(name: str, values: Any) -> str:
 
 
 def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
-    fitting = list(bundled())
+    fitting = ["auto", *bundled()]
     file = gr.File(
         label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .h5, .nc or .mat", elem_id="upload",
         file_types=[".npy", ".npz", ".h5", ".hdf5", ".nc", ".mat"], type="filepath",
@@ -190,7 +190,7 @@ def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
         extent = gr.Textbox(label="Length of every axis, such as 16 or 1,1", elem_id="extent")
     described = gr.HTML(elem_id="described")
     with gr.Row():
-        model = gr.Dropdown(fitting, value=fitting[0], label="Model", elem_id="model")
+        model = gr.Dropdown(fitting, value=fitting[1], label="Model", elem_id="model")
         steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
         seconds = gr.Slider(
             1, limits.seconds, value=min(30, limits.seconds), step=1, label="Seconds at most"

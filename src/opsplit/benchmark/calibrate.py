@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from opsplit.benchmark.varied import varied_window
 from opsplit.calibration import Calibration, conformal_quantiles
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.model import Model
+from opsplit.parallel import HERE, Where, run_items
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.progress import Progress
 from opsplit.search import Strategy, get_search
@@ -33,33 +33,46 @@ class Seen:
 
 
 def scores(
-    model: Model, search: str | Strategy, n: int, seed: int, bar: Progress | None = None
-) -> Iterator[Seen]:
+    model: Model,
+    search: str | Strategy,
+    n: int,
+    seed: int,
+    bar: Progress | None = None,
+    where: Where = HERE,
+) -> list[Seen]:
     """Errors over expected errors on `n` varied trajectories of every test column."""
-    table = columns(model.config.physics)
-    for number, (name, column) in enumerate(table.items()):
-        for i in range(n):
-            if bar is not None:
-                bar.update((number * n + i) / (len(table) * n), f"{name} {i + 1}/{n}")
-            observed, future, kind = varied_window(column, i, seed)
-            splitter = OperatorSplitter(model, search)
-            with no_warnings():
-                splitter.fit(observed.data[0], observed.dt, observed.grid.extent)
-            found = splitter.forecast(column.horizon, deviation=True)
-            assert found.deviation is not None
-            scale = found.deviation[(..., *[None] * observed.grid.ndim)]
-            error = (found.frames - future.data[0]).abs() / scale
-            true = {k: float(v[0]) for k, v in observed.coefficients.items()}
-            yield Seen(
-                name,
-                error.nan_to_num(torch.inf),
-                {
-                    k: abs(v - true[k]) / splitter.coefficient_scale(k)
-                    for k, v in splitter.coefficients_.items()
-                    if k in true and v != 0
-                },
-                kind,
-            )
+    items = [(name, i) for name in columns(model.config.physics) for i in range(n)]
+    found: dict[tuple[str, int], Seen] = {}
+    for outcome in run_items(_seen, items, (model, search, seed), where):
+        if outcome.value is None:
+            name, i = outcome.item
+            raise OpsplitError(f"Trajectory {i} of {name} was not measured. {outcome.reason}")
+        found[outcome.item] = outcome.value
+        if bar is not None:
+            bar.update(len(found) / len(items), f"{len(found)} of {len(items)} trajectories")
+    # In a fixed order, so that sums do not depend on which was finished first.
+    return [found[item] for item in items]
+
+
+def _seen(shared: tuple[Model, str | Strategy, int], item: tuple[str, int]) -> Seen:
+    """One trajectory of a column, fitted and compared."""
+    (model, search, seed), (name, i) = shared, item
+    column = columns(model.config.physics)[name]
+    observed, future, kind = varied_window(column, i, seed)
+    splitter = OperatorSplitter(model, search)
+    with no_warnings():
+        splitter.fit(observed.data[0], observed.dt, observed.grid.extent)
+    found = splitter.forecast(column.horizon, deviation=True)
+    assert found.deviation is not None
+    scale = found.deviation[(..., *[None] * observed.grid.ndim)]
+    error = (found.frames - future.data[0]).abs() / scale
+    true = {k: float(v[0]) for k, v in observed.coefficients.items()}
+    known = {
+        k: abs(v - true[k]) / splitter.coefficient_scale(k)
+        for k, v in splitter.coefficients_.items()
+        if k in true and v != 0
+    }
+    return Seen(name, error.nan_to_num(torch.inf), known, kind)
 
 
 def calibrate(
@@ -69,12 +82,13 @@ def calibrate(
     seed: int,
     origin: dict[str, Any],
     bar: Progress | None = None,
+    where: Where = HERE,
 ) -> Calibration:
     """Factors of all levels from `n` trajectories of every test column."""
     if n < 1:
         raise OpsplitError("A calibration needs at least one trajectory.")
     strategy = get_search(search)
-    seen = list(scores(model, strategy, n, seed, bar))
+    seen = scores(model, strategy, n, seed, bar, where)
     if not seen:
         raise OpsplitError("A calibration needs at least one trajectory.")
     by_name: dict[str, list[float]] = {}
@@ -97,6 +111,7 @@ def coverage(
     seed: int,
     level: float = 0.9,
     bar: Progress | None = None,
+    where: Where = HERE,
 ) -> dict[str, dict[str, float]]:
     """Share of points and coefficients inside the intervals of a level.
 
@@ -106,7 +121,7 @@ def coverage(
     if calibration is None:
         raise OpsplitError("The model is not calibrated; run `opsplit calibrate` first.")
     held: dict[str, dict[str, list[float]]] = {}
-    for seen in scores(model, search, n, seed, bar):
+    for seen in scores(model, search, n, seed, bar, where):
         inside = (seen.forecast <= calibration.forecast_factor(level)).double().mean()
         row = {"forecast": float(inside)}
         for k, score in seen.coefficients.items():

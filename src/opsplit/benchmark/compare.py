@@ -95,7 +95,7 @@ def compare(
     Raises:
         OpsplitError: if there is more than one trajectory, or no method.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> whole = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1, frames=24)
         >>> seen, after = whole.windows(16, 0), whole.windows(8, 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from opsplit.benchmark.methods import has_family, make_method, make_search, meth
 from opsplit.benchmark.rows import Row, RowTable, Series
 from opsplit.benchmark.tasks import COLUMNS, Column, columns, join, test_window
 from opsplit.benchmark.trained import BATCH, TrainedModels
+from opsplit.errors import OpsplitError
 from opsplit.metrics import nrmse, nrmse_per_channel
 from opsplit.model import Model, bundled, load_model, locate
+from opsplit.parallel import Where, run_items
 from opsplit.physics import get_physics
 from opsplit.progress import Progress
 from opsplit.trajectories import Trajectories
@@ -93,7 +95,7 @@ class Runner:
         baselines: Path = FOLDER,
     ) -> None:
         self.cache, self.seed, self.device, self.given = cache, seed, device, model
-        self.trained = TrainedModels(cache, baselines)
+        self.baselines, self.trained = baselines, TrainedModels(cache, baselines)
         self._models: dict[tuple[str, str], Model] = {}
         self._marks: dict[tuple[str, str, str, str], str] = {}
 
@@ -124,43 +126,65 @@ class Runner:
             self._marks[key] = mark(model, column, search)
         return Series(cell.column, cell.method, cell.family, self._marks[key], self.seed)
 
-    def record(
-        self, cell: Cell, bar: Progress | None = None, only_measured: bool = False
-    ) -> dict[str, Any] | None:
+    def fill(
+        self, cells: Iterable[Cell], where: Where | None = None, bar: Progress | None = None
+    ) -> None:
+        """Measure every trajectory that is missing; rows are kept as they come."""
+        todo = [(cell, few) for cell in cells for few in self._missing(cell)]
+        # Seconds of one item at a time are those of the whole machine.
+        where = where or Where(threads=None)
+        # Workers load the models that they need themselves.
+        shared = self if where.here else self._fresh()
+        reasons = []
+        for done, outcome in enumerate(run_items(_measured, todo, shared, where), 1):
+            cell, few = outcome.item
+            words = f"{cell.method} {cell.family or ''} {cell.column} {few[-1] + 1}/{cell.n}"
+            if outcome.value is None:
+                reasons.append(f"{words}: {outcome.reason}")
+                continue
+            table = RowTable(self.cache, cell.physics)
+            made_by = table.add_origin(_origin(self.seed, self.device))
+            rows = [replace(row, origin=made_by) for row in outcome.value]
+            table.append(self.series(cell), *rows)
+            if cell.method in TRAINED:
+                self.trained.remember(cell.physics, cell.method)
+            if bar is not None:
+                bar.update(done / len(todo), words)
+        if reasons:
+            raise OpsplitError(
+                f"{len(reasons)} of {len(todo)} items were not measured; the others are kept. "
+                f"{reasons[0]}"
+            )
+
+    def _fresh(self) -> Runner:
+        return Runner(self.cache, self.seed, self.device, self.given, self.baselines)
+
+    def _missing(self, cell: Cell) -> list[tuple[int, ...]]:
+        """Trajectories to measure, those of trained baselines in batches."""
+        by_weights = cell.method in TRAINED
+        if by_weights and not self.trained.there(cell.physics, cell.method):
+            return []
+        kept = RowTable(self.cache, cell.physics).of(self.series(cell))
+        left = [i for i in range(cell.n) if i not in kept]
+        size = BATCH if by_weights else 1
+        return [tuple(left[begin : begin + size]) for begin in range(0, len(left), size)]
+
+    def record(self, cell: Cell, only_measured: bool = False) -> dict[str, Any] | None:
         """The record of a cell.
 
         With `only_measured` nothing is run: the record speaks of what is there, if anything.
         """
-        table, series = RowTable(self.cache, cell.physics), self.series(cell, only_measured)
-        kept = table.of(series)
-        by_weights = cell.method in TRAINED
-        if by_weights and not self.trained.there(cell.physics, cell.method):
-            only_measured = True
-        missing = [] if only_measured else [i for i in range(cell.n) if i not in kept]
-        if missing:
-            made_by = table.add_origin(_origin(self.seed, self.device))
-            size = BATCH if by_weights else 1
-            for begin in range(0, len(missing), size):
-                numbers = missing[begin : begin + size]
-                words = f"{cell.method} {cell.family or ''} {cell.column}"
-                if bar is not None:
-                    bar.update(begin / len(missing), f"{words} {numbers[0] + 1}/{cell.n}")
-                made = (
-                    self.measure_together(cell, numbers, made_by)
-                    if by_weights
-                    else [self.measure(cell, i, made_by) for i in numbers]
-                )
-                kept |= {row.trajectory: row for row in made}
-                table.append(series, *made)
-            if by_weights:
-                self.trained.remember(cell.physics, cell.method)
+        if not only_measured:
+            self.fill([cell])
+        table = RowTable(self.cache, cell.physics)
+        kept = table.of(self.series(cell, only_measured))
         rows = [kept[i] for i in sorted(kept) if i < cell.n]
         if not rows:
             return None
         facts = {**table.origins()[rows[-1].origin], "seed": self.seed}
         trainings = _trainings(self.model(cell))
-        if by_weights:
-            trainings = [self.trained.recorded(cell.physics, cell.method)]
+        if cell.method in TRAINED:
+            trainings = [self.trained.training(cell.physics, cell.method, only_measured)]
         return summarise(cell, rows, trainings) | facts
 
     def measure(self, cell: Cell, number: int, origin: str = "") -> Row:
@@ -211,6 +235,14 @@ def _row(
         {k: abs(v - true[k]) for k, v in outcome.coefficients.items() if k in true},
         origin,
     )
+
+
+def _measured(runner: Runner, item: tuple[Cell, tuple[int, ...]]) -> list[Row]:
+    """Trajectories of a cell, in a worker."""
+    cell, numbers = item
+    if cell.method in TRAINED:
+        return runner.measure_together(cell, list(numbers))
+    return [runner.measure(cell, number) for number in numbers]
 
 
 def _origin(seed: int, device: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opsplit._text import say
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
 
@@ -39,7 +40,7 @@ class App(Common):
 
         limits = Limits(seconds=self.max_seconds, upload_mb=self.max_mb)
         page, address = serve(self.port, not self.no_browser, limits, wait=False)
-        print(f"opsplit app: {address} (Ctrl-C ends it)", flush=True)
+        say(f"opsplit app: {address} (Ctrl-C ends it)")
         try:
             page.block_thread()
         finally:

@@ -10,8 +10,9 @@ import tyro
 
 from opsplit._files import command_line, write_json, write_text, writing
 from opsplit._text import say, to_json
-from opsplit.commands.common import Common, effective_settings, model_files
+from opsplit.commands.common import effective_settings, model_files
 from opsplit.commands.record import Record
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Benchmark(Common):
+class Benchmark(Spread):
     """Measure methods on the paper's test columns and write a table.
 
     Every trajectory is kept as soon as it is measured: stop any time, run the same command again.
@@ -116,13 +117,15 @@ class Benchmark(Common):
 
         assert self.out is not None
         runner = Runner(self.cache, self.seed, self.device, self.model, self.baselines)
-        records = []
-        for number, cell in enumerate(todo, 1):
-            with Progress(f"{number}/{len(todo)}", enabled=not self.json) as bar:
-                found = runner.record(cell, bar, self.only_measured)
-                records += [found] if found else []
-                if not found and self.method != "all" and not self.only_measured:
-                    raise not_trained(cell.physics, cell.method)
+        if not self.only_measured:
+            spread = self.workers or self.cluster
+            with Progress("benchmark", enabled=not self.json) as bar:
+                runner.fill(todo, self.where() if spread else None, bar)
+        found = [runner.record(cell, only_measured=True) for cell in todo]
+        for cell, record in zip(todo, found, strict=True):
+            if not record and self.method != "all" and not self.only_measured:
+                raise not_trained(cell.physics, cell.method)
+        records = [record for record in found if record]
         if not records:
             raise OpsplitError(
                 f"Nothing is measured yet in {self.cache}; leave out --only-measured."

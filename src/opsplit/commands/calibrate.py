@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from opsplit._files import origin
-from opsplit.commands.common import Common, model_files, once
+from opsplit.commands.common import model_files, once
+from opsplit.commands.spread import Spread
 from opsplit.physics import first_physics
 from opsplit.search.registry import SEARCHES, search_names
 
@@ -17,7 +18,7 @@ FILE = "calibration.json"
 
 
 @dataclass(frozen=True)
-class Calibrate(Common):
+class Calibrate(Spread):
     """Measure a model's errors on fresh trajectories and keep the factors of its intervals.
 
     Example: opsplit calibrate --model runs/ad --n 64
@@ -62,12 +63,13 @@ class Calibrate(Common):
         assert self.out is not None
         model = load_model(self.model, self.family)
         with Progress("calibrate") as bar:
-            found = calibrate(
-                model, self.strategy, self.n, self.seed, origin(self.seed, self.device), bar
-            )
+            made_by = origin(self.seed, self.device)
+            found = calibrate(model, self.strategy, self.n, self.seed, made_by, bar, self.where())
         with Progress("coverage") as bar:
             tested = replace(model, calibration=found)
-            covered = coverage(tested, self.strategy, self.n, self.seed + 1, bar=bar)
+            covered = coverage(
+                tested, self.strategy, self.n, self.seed + 1, bar=bar, where=self.where()
+            )
         replace(found, coverage=covered).save(self.out)
         return {
             "trajectories": found.n,

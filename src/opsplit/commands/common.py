@@ -17,7 +17,7 @@ from opsplit._text import say, to_json
 from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
 
-NOT_SETTINGS = {"json", "out", "force", "report"}
+NOT_SETTINGS = {"json", "out", "force", "report", "workers", "cluster", "item_minutes"}
 """Where a result goes, not what it is."""
 
 
@@ -122,7 +122,10 @@ POSITIVE = {
     "states",
     "learning_rate",
     "checkpoint_steps",
-    "processes",
+    "devices",
+    "nodes",
+    "workers",
+    "item_minutes",
     "threads",
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from opsplit._files import fingerprint, origin, read_json, write_json, write_text
-from opsplit.commands.common import Common, model_files, once
+from opsplit.commands.common import model_files, once
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Figures(Common):
+class Figures(Spread):
     """Draw errors over two coefficients, and forecasts of every composition.
 
     Points of the map are kept as soon as they are measured: stop any time, run the command again.
@@ -60,6 +61,7 @@ class Figures(Common):
         from opsplit.benchmark.compare import METHODS
         from opsplit.benchmark.tasks import MAP
         from opsplit.model import load_model, locate
+        from opsplit.parallel import run_items
         from opsplit.progress import Progress
         from opsplit.report.figures import contour_figure
 
@@ -73,15 +75,16 @@ class Figures(Common):
         own = {"model": fingerprint(*model_files(locate(MAP.physics, "spectral"))), "n": self.n}
         facts = own | origin(self.seed, self.device)
         points = self._points(file, facts)
+        todo = [{first: x, second: y} for x in values for y in values if _at(x, y) not in points]
+        shared = (model, self.n, self.seed, self.device)
         with Progress("contour", enabled=not self.json) as bar:
-            for i, x in enumerate(values):
-                for j, y in enumerate(values):
-                    given = {first: x, second: y}
-                    key = _at(x, y)
-                    bar.update((i + j / self.points) / self.points, f"{first}, {second} = {key}")
-                    if key not in points:
-                        points[key] = point_errors(model, given, self.n, self.seed, self.device)
-                        write_json(file, {"points": points} | facts)
+            for done, outcome in enumerate(run_items(_point, todo, shared, self.where()), 1):
+                key = _at(*outcome.item.values())
+                if outcome.value is None:
+                    raise OpsplitError(f"The point {key} was not measured. {outcome.reason}")
+                points[key] = outcome.value
+                write_json(file, {"points": points} | facts)
+                bar.update(done / len(todo), f"{first}, {second} = {key}")
         found = {m: [[points[_at(x, y)][m] for y in values] for x in values] for m in METHODS}
         whole = {first: values, second: values, "nrmse": found, "points": points}
         write_json(file, whole | facts)
@@ -185,6 +188,12 @@ def write_page(folder: Path) -> None:
                 lines += [f"![Forecast of {column}]({one['picture']})", ""]
                 lines += [f"{true}. NRMSE of {one['frames']} frames: {errors}.", ""]
     write_text(folder / "index.md", "\n".join(lines).rstrip() + "\n")
+
+
+def _point(shared: tuple[Model, int, int, str], item: dict[str, float]) -> dict[str, float]:
+    """The errors at one point of the map, in a worker."""
+    model, n, seed, device = shared
+    return point_errors(model, item, n, seed, device)
 
 
 def point_errors(

@@ -12,7 +12,9 @@ import tyro
 
 from opsplit.commands.common import Common, model_files, once
 from opsplit.commands.describe import ReadFlags
+from opsplit.commands.ensemble import run_ensemble
 from opsplit.commands.search_flags import bare_array, with_search_flags
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.search.registry import SEARCHES, search_names
 
@@ -38,15 +40,18 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Fit(ReadFlags):
+class Fit(ReadFlags, Spread):
     """Flags of everything that fits a composition to observed frames."""
 
     model: str = "auto"
     """A bundled name or a model directory; auto tries all bundled models and ranks them."""
     family: str | None = None
     """Which of the bundled models of that name, such as spectral or unet."""
-    trajectory: int = 0
-    """Which trajectory of a file that holds several."""
+    trajectory: int | None = None
+    """Which trajectory of a file that holds several (default: the first)."""
+    every: bool = False
+    """All trajectories of a file, each by itself: one table, one page. So it is for several
+    files, a folder or a pattern such as 'runs/*.h5', unless --trajectory chooses one."""
     window: int = 16
     """Fit so many frames."""
     start: int | None = None
@@ -119,22 +124,26 @@ class Fit(ReadFlags):
         from opsplit.predict.door import observe, open_as
 
         if self.model == AUTO:
-            return open_as(self.source(), Flags(**self.said())).part([self.trajectory])
+            return open_as(self.source(), Flags(**self.said())).part([self.trajectory or 0])
         config = load_config(locate(self.model, self.family))
         recording = observe(self.source(), config, Flags(**self.said()))
         refuse(compatibility(config, recording), recording.source)
-        return recording.part([self.trajectory])
+        return recording.part([self.trajectory or 0])
+
+    @property
+    def many(self) -> bool:
+        """Whether the flags ask for many trajectories."""
+        if self.every and self.trajectory is not None:
+            raise OpsplitError("Give --every or --trajectory, not both.")
+        one = len(self.files) == 1 and self.files[0].is_file()
+        several = len(self.files) > 1 or (bool(self.files) and is_several(self.files[0]))
+        return self.every or (several and not one and self.trajectory is None)
 
     def chosen(self, recording: Recording) -> tuple[int, int]:
         """The first frame of the window and the first after it."""
-        count, first = recording.shape[1], self.start
-        if first is None:
-            first = 0 if recording.coefficients else max(0, count - self.window)
-        if not 0 <= first <= count - 2:
-            raise OpsplitError(
-                f"--start {first} leaves no two frames of the {count} in {recording.source}."
-            )
-        return first, min(count, first + self.window)
+        from opsplit.predict.ensemble import window_of
+
+        return window_of(recording, self.start, self.window)
 
     def splitter(self) -> OperatorSplitter:
         """The estimator that the flags describe."""
@@ -207,6 +216,13 @@ class Fit(ReadFlags):
         return (*self.files, *(file for model in models for file in model_files(model)))
 
 
+def is_several(place: Path) -> bool:
+    """Whether a path means many files: a folder or a pattern."""
+    if place.is_dir():
+        return place.suffix.lower() != ".zarr"
+    return not place.exists() and any(mark in str(place) for mark in "*?[")
+
+
 def said(r: dict[str, Any]) -> str:
     """What was read and what is unusual about it, before any result."""
     from opsplit.predict.compatibility import Code
@@ -229,7 +245,9 @@ class Search(Fit):
     """
 
     def run(self) -> None:
-        self.answer(lambda: self.result(self.fit()), lambda r: str(r["table"]))
+        if self.many:
+            return run_ensemble(self, 0)
+        return self.answer(lambda: self.result(self.fit()), lambda r: str(r["table"]))
 
 
 @dataclass(frozen=True)
@@ -240,6 +258,9 @@ class Identify(Fit):
     """
 
     def run(self) -> None:
+        if self.many:
+            return run_ensemble(self, 0)
+
         def words(r: dict[str, Any]) -> str:
             def line(name: str, value: float) -> str:
                 low, high = r["coefficient_intervals"].get(name, (None, None))
@@ -249,7 +270,7 @@ class Identify(Fit):
             values = "\n".join(line(k, v) for k, v in r["coefficients"].items())
             return f"{r['equation']}\n{values}\n  one-step error {r['fit_error']:.3g}"
 
-        self.answer(lambda: self.result(self.fit()), words)
+        return self.answer(lambda: self.result(self.fit()), words)
 
 
 @dataclass(frozen=True)
@@ -261,6 +282,8 @@ class Predict(Fit):
 
     steps: int = 34
     """Frames to predict."""
+    forecasts: Literal["files", "zarr"] = "files"
+    """Of many trajectories: a file each in the format that came in, or one Zarr store."""
     report: Path | None = None
     """Write a page about it all, such as forecast.html."""
     out: Path | None = Path("forecast")
@@ -279,13 +302,16 @@ class Predict(Fit):
         return (*super().replaces(), *(() if self.report is None else (self.report,)))
 
     def run(self) -> None:
-        self.answer(self.work, self.words)
+        if self.many:
+            return run_ensemble(self, self.steps, self.forecasts)
+        return self.answer(self.work, self.words)
 
     def work(self) -> dict[str, Any]:
         import torch
 
         from opsplit._files import origin
         from opsplit.io.write import write_forecast
+        from opsplit.predict.ensemble import future
         from opsplit.report.figures import forecast_figure
         from opsplit.report.html import write_report
         from opsplit.report.numbers import write_numbers
@@ -303,7 +329,7 @@ class Predict(Fit):
         lower = upper = None
         if splitter.coefficient_intervals_:
             _, lower, upper = splitter.predict(self.steps, return_interval=0.9)
-        truth = self._truth(fitted, begin)
+        truth = future(recording, fitted.after, self.steps, splitter.dt_)
         verdict = splitter.verdict_
         if truth is not None:
             last = splitter.observed_.data[0, -1].float().cpu()
@@ -331,19 +357,6 @@ class Predict(Fit):
             "nrmse": error,
             "report": None if self.report is None else str(self.report),
         }
-
-    def _truth(self, fitted: Fitted, begin: float) -> Any:
-        """The frames that follow in the file, where they are those that are forecast."""
-        import numpy as np
-
-        recording = fitted.recording
-        last = min(recording.shape[1], fitted.after + self.steps)
-        if last <= fitted.after:
-            return None
-        ahead = recording.times[fitted.after : last] - begin
-        if not np.allclose(ahead, fitted.splitter.dt_ * (1 + np.arange(len(ahead))), rtol=1e-3):
-            return None
-        return recording.frames(0, slice(fitted.after, last))
 
     @staticmethod
     def words(r: dict[str, Any]) -> str:

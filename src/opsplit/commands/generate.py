@@ -12,7 +12,8 @@ import tyro
 
 from opsplit._files import origin, read_json, remove_parts, write_json
 from opsplit._text import say, to_json
-from opsplit.commands.common import Common, once
+from opsplit.commands.common import once
+from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, first_physics
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from opsplit.physics import Physics
 
 ARCHIVE = "trajectories.npz"
-NOT_STORED = {"device", "processes", "format", "verify"}
+NOT_STORED = {"device", "format", "verify"}
 """Flags that do not change what a data set holds."""
 
 
 @dataclass(frozen=True)
-class Generate(Common):
+class Generate(Spread):
     """Simulate trajectories of an equation and store them.
 
     The training set of an equation with a list of training dynamics goes to
@@ -51,8 +52,8 @@ class Generate(Common):
     format: Literal["hdf5", "npz"] | None = None
     """The Well's files in OUT/PHYSICS or OUT/trajectories.npz (default: hdf5 for training sets
     with a list of dynamics, else npz)."""
-    processes: int | None = None
-    """Simulations at a time (default: as many as cores)."""
+    workers: int | None = None
+    """Processes that simulate files, one thread each (default: as many as cores)."""
     verify: Annotated[Path | None, tyro.conf.arg(name="check")] = None
     """Make nothing: simulate --n trajectories (default 1) of each of these HDF5 files again, a file
     or a folder, and say which do not follow their coefficients."""
@@ -127,7 +128,7 @@ class Generate(Common):
         self._claim(record, facts)
         remove_parts(folder)
         check_space(works, folder)
-        sums, made = make_all(works, self.processes or os.cpu_count() or 1, quiet=self.json)
+        sums, made = make_all(works, self.where(os.cpu_count() or 1), quiet=self.json)
         if self.split == "train":
             write_statistics(sums, root / "stats.yaml")
         shape = works[0].shape[1:]

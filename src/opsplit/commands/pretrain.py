@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from opsplit._files import writing
+from opsplit._files import rank, writing
 from opsplit._text import say, to_json
 from opsplit.commands.common import Common, effective_settings
 from opsplit.commands.record import Record
@@ -64,8 +64,10 @@ class Pretrain(Common):
     schedule is; --steps alone repeats exactly."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
-    processes: int = 1
-    """Data-parallel processes."""
+    devices: int = 1
+    """Data-parallel processes on every machine: cores, or as many GPUs."""
+    nodes: int = 1
+    """Machines, each started by torchrun or SLURM with this same command."""
     threads: int | None = None
     """Threads per process (default: all cores, shared out)."""
     out: Path | None = Path("runs/model")
@@ -87,6 +89,10 @@ class Pretrain(Common):
     def run(self) -> None:
         self.check()
         assert self.out is not None
+        if rank() > 0:
+            # The first process of the training keeps the record and says what came of it.
+            self._result()
+            return
         inputs = tuple(p for p in (self.data, self.config) if p is not None)
         kept = Record.of(self, effective_settings(self, inputs))
         with writing(inputs) as made:
@@ -169,7 +175,9 @@ class Pretrain(Common):
     def _execution(self) -> Execution:
         from opsplit.pretrain.loop import Execution
 
-        return Execution(self.device, self.processes, self.threads, self.logger, quiet=self.json)
+        return Execution(
+            self.device, self.devices, self.threads, self.logger, self.json, self.nodes
+        )
 
 
 def pretrain_command(arguments: list[str]) -> type[Pretrain]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class OperatorDictionary:
         terms: what is known about the term of a coefficient.
         max_strengths: the largest strength that a search may give every operator.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> dictionary = opsplit.load_model("advection-diffusion").dictionary
         >>> len(dictionary.subsample(16, seed=0))
@@ -82,6 +83,15 @@ class OperatorDictionary:
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
+
+    @cached_property
+    def mechanisms(self) -> dict[tuple[str, ...], np.ndarray]:
+        """Positions of operators by the names of their coefficients that are not zero."""
+        held: dict[tuple[str, ...], list[int]] = {}
+        for i in range(len(self)):
+            names = tuple(k for k, v in self.coefficients.items() if v[i] != 0)
+            held.setdefault(names, []).append(i)
+        return {names: np.asarray(members) for names, members in held.items()}
 
     def __repr__(self) -> str:
         families = " + ".join(f"{len(p)} {p.family.innermost.kind}" for p in self.parts) or "empty"

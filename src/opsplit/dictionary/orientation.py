@@ -42,35 +42,51 @@ def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> Opera
         grid: the space.
         frame: an observed field `(channel, *space)`, in the units of the operators.
     """
-    found, offset = dictionary, 0
-    for part in dictionary.parts:
-        mine = np.arange(offset, offset + len(part))
-        for names, members in _mechanisms(dictionary, mine).items():
+    turns: list[tuple[int, Names, Turn]] = []
+    offset = 0
+    for number, part in enumerate(dictionary.parts):
+        for names, members in _within(dictionary, offset, len(part)):
             # A mechanism with operators of either sign needs no copies.
             if len(names) == 1 and _both_signs(dictionary.coefficients[names[0]]):
                 continue
-            turns: dict[Names, Turn] = {}
+            once: dict[Names, Turn] = {}
             one = replace(part, codes=part.codes[[members[len(members) // 2] - offset]])
             for turn in _turns(one, names, dictionary.terms, grid, frame):
-                turns.setdefault(turn.flipped, turn)
-            for turn in turns.values():
-                found = found.merge(_copies(dictionary, part, members, offset, turn))
+                once.setdefault(turn.flipped, turn)
+            turns += [(number, names, turn) for turn in once.values()]
         offset += len(part)
-    return found
+    return _with_copies(dictionary, tuple(turns))
+
+
+def _with_copies(
+    dictionary: OperatorDictionary, turns: tuple[tuple[int, Names, Turn], ...]
+) -> OperatorDictionary:
+    """The dictionary and its copies; made once for all windows that ask for the same ones."""
+    made = dictionary.__dict__.setdefault("_turned", {})
+    if turns not in made:
+        found = dictionary
+        for number, names, turn in turns:
+            part = dictionary.parts[number]
+            offset = sum(len(before) for before in dictionary.parts[:number])
+            members = dict(_within(dictionary, offset, len(part)))[names]
+            found = found.merge(_copies(dictionary, part, members, offset, turn))
+        made[turns] = found
+    held: OperatorDictionary = made[turns]
+    return held
+
+
+def _within(
+    dictionary: OperatorDictionary, offset: int, count: int
+) -> Iterator[tuple[Names, np.ndarray]]:
+    """The mechanisms of one part: names, and positions of its operators."""
+    for names, members in dictionary.mechanisms.items():
+        mine = members[(members >= offset) & (members < offset + count)]
+        if names and len(mine):
+            yield names, mine
 
 
 def _both_signs(values: np.ndarray) -> bool:
     return bool((values > 0).any() and (values < 0).any())
-
-
-def _mechanisms(dictionary: OperatorDictionary, among: np.ndarray) -> dict[Names, np.ndarray]:
-    """Operators by the names of their coefficients that are not zero."""
-    held: dict[Names, list[int]] = {}
-    for i in among.tolist():
-        names = tuple(k for k, v in dictionary.coefficients.items() if v[i] != 0)
-        if names:
-            held.setdefault(names, []).append(i)
-    return {names: np.asarray(members) for names, members in held.items()}
 
 
 def _turns(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +28,12 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for parts of the same operators."""
+        codes = hashlib.sha256(self.codes.numpy(force=True).tobytes()).digest()
+        return self.family, self.scale, id(self.decoder), codes
 
     @torch.no_grad()
     def parameters(self) -> Tensor:

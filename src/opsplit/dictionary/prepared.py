@@ -38,12 +38,16 @@ class PreparedDictionary:
             out[mine] = self._flow(part, position, u[mine], each[mine])
         return out
 
-    def rate(self, index: Tensor, u: Tensor) -> Tensor:
-        """Right-hand sides: operator `index[e]` on the states `u[e]`, for all `e`."""
-        out = torch.empty_like(u)
+    def rates(self, index: Tensor, u: Tensor) -> Tensor:
+        """Right-hand sides `(n, K, channel, *space)` of operators on the same states `u`."""
+        found, places = [], []
         for (family, prepared, scale), mine, position in self._by_part(index):
-            out[mine] = family.rate(prepared.take(position), u[mine] / scale) * scale
-        return out
+            states = (u / scale).expand(len(position), *u.shape)
+            found.append(family.rate(prepared.take(position), states) * scale)
+            places.append(mine.nonzero()[:, 0])
+        if len(found) == 1:
+            return found[0]
+        return torch.cat(found)[torch.cat(places).argsort()]
 
     def _by_part(self, index: Tensor) -> Iterator[tuple[PreparedPart, Tensor, Tensor]]:
         """Each part with the entries that are its own and their positions in it."""

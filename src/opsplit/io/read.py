@@ -98,7 +98,7 @@ def read(
     Raises:
         OpsplitError: if the file is missing, damaged or not understood.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
         >>> opsplit.read("frames.npy", axes="t,x", dt=0.1).grid.shape

@@ -44,7 +44,7 @@ class Recording:
             spacings; between walls the two may differ.
         layout: which of its layouts the format has here, for writing a forecast alike.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> numpy.save("frames.npy", numpy.random.rand(8, 32))
         >>> opsplit.read("frames.npy", dt=0.1).shape

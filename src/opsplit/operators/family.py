@@ -102,7 +102,7 @@ class OperatorFamily(Settings, ABC):
     call, without a loop over either. A new family is one file with one subclass, listed in
     `operators/__init__.py`.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.load_model("advection-diffusion").dictionary.parts[0].family.innermost.kind
         'spectral'

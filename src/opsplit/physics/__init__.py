@@ -45,7 +45,7 @@ def get_physics(name: str, preset: str = "cpu") -> Physics:
     Raises:
         OpsplitError: if there is no such equation or preset.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.get_physics("gray-scott").channels
         ('A', 'B')

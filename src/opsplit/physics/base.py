@@ -24,7 +24,7 @@ class Physics(ABC):
 
     A new equation is one file with one subclass, listed in `physics/__init__.py`.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> physics = opsplit.get_physics("advection-diffusion")
         >>> physics.generate("A+D", 2, seed=0, frames=3).data.shape

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from opsplit._files import remove_parts
-from opsplit._processes import begin_worker
 from opsplit._tensors import threads
 from opsplit._text import say
 from opsplit.errors import OpsplitError
 from opsplit.io.well import read_head, write_well
 from opsplit.io.well_statistics import FieldSums, field_sums
+from opsplit.parallel import HERE, Where, run_items
 from opsplit.physics.base import Physics
 from opsplit.progress import Progress
 from opsplit.trajectories import Trajectories
@@ -132,21 +128,25 @@ def make(work: Work) -> tuple[FieldSums, bool]:
     return made, True
 
 
-def make_all(works: list[Work], processes: int, quiet: bool = False) -> tuple[FieldSums, int]:
+def make_all(works: list[Work], where: Where = HERE, quiet: bool = False) -> tuple[FieldSums, int]:
     """Make what is missing; the sums of all files and how many were made.
 
     Interrupted, it keeps the files that are complete and says so.
     """
-    sums: FieldSums = {}
-    made = finished = done = 0
+    sums: dict[Path, FieldSums] = {}
+    reasons: list[str] = []
+    made = done = 0
     total = sum(work.n for work in works)
     try:
         with Progress(f"simulating {works[0].physics.name}", enabled=not quiet) as bar:
-            for work, (found, fresh) in _results(works, processes):
-                for name, numbers in found.items():
-                    sums[name] = sums.get(name, 0) + numbers
-                finished, done, made = finished + 1, done + work.n, made + fresh
-                bar.update(done / total, f"{finished} of {len(works)} files")
+            for outcome in run_items(_make, works, where=where):
+                done += outcome.item.n
+                if outcome.value is None:
+                    reasons.append(f"{outcome.item.path.name}: {outcome.reason}")
+                    continue
+                sums[outcome.item.path], fresh = outcome.value
+                made += fresh
+                bar.update(done / total, f"{len(sums)} of {len(works)} files")
     except KeyboardInterrupt:
         for folder in {work.path.parent for work in works}:
             remove_parts(folder)
@@ -157,30 +157,18 @@ def make_all(works: list[Work], processes: int, quiet: bool = False) -> tuple[Fi
             sys.stderr,
         )
         raise
-    return sums, made
-
-
-def _results(works: list[Work], processes: int) -> Iterator[tuple[Work, tuple[FieldSums, bool]]]:
-    processes = min(processes, len(works))
-    if processes == 1:
-        yield from ((work, make(work)) for work in works)
-        return
-    # A fork would copy the locks of torch's threads.
-    context = multiprocessing.get_context("spawn")
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(processes, context, begin_worker)
-    futures: dict[Future[Any], Work] = {pool.submit(make, work): work for work in works}
-    try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    except BrokenProcessPool:
+    if reasons:
         raise OpsplitError(
-            "A process was ended from outside, perhaps for want of memory; give fewer "
-            "--processes. The same command goes on where this one stopped."
-        ) from None
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+            f"{len(reasons)} of {len(works)} files were not made; the same command tries them "
+            f"again. {reasons[0]}"
+        )
+    # In the order of the files, so that sums do not depend on which was finished first.
+    whole: FieldSums = {}
+    for work in works:
+        for name, numbers in sums[work.path].items():
+            whole[name] = whole.get(name, 0) + numbers
+    return whole, made
+
+
+def _make(shared: None, work: Work) -> tuple[FieldSums, bool]:
+    return make(work)

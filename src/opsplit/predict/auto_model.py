@@ -93,20 +93,20 @@ def ranking_table(ranking: Sequence[Ranked]) -> str:
     return "\n".join(lines)
 
 
-def fit_best(
-    splitter: OperatorSplitter, fit: Callable[[OperatorSplitter, Report | None], Any],
-    report: Report | None, own: bool,
-) -> OperatorSplitter:  # fmt: skip
+def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) -> OperatorSplitter:
     """Fit the splitter with every candidate and take over the state of the best.
 
     Arguments:
         splitter: whose model is to be chosen.
-        fit: fits a copy of it that has a model.
         report: called with the share done and a few words.
-        own: whether the caller gives the operators, so that there is nothing to choose.
+        given: what its `fit` is given. With operators of the caller's own there is no choice.
     """
-    if own:
-        return _take(splitter, _fitted(splitter, DEFAULT_MODEL, fit, report), ())
+
+    def fit(copy: OperatorSplitter, said: Report | None) -> None:
+        copy.fit(report=said, **given)
+
+    if given.get("dictionary") is not None:
+        return _take(splitter, _fitted(splitter, DEFAULT_MODEL, fit, report)[0], ())
     began = time.perf_counter()
     ranking: list[Ranked] = []
     fits: list[tuple[Ranked, OperatorSplitter]] = []
@@ -124,8 +124,8 @@ def fit_best(
                 report((before + share) / len(names), f"{title}: {words}")
 
         try:
-            for made in _attempts(splitter, load_model(name, family), fit, part):
-                ranking.append(_ranked(Ranked(name, family), made))
+            for made, seconds in _attempts(splitter, load_model(name, family), fit, part):
+                ranking.append(_ranked(Ranked(name, family, seconds=seconds), made))
                 fits.append((ranking[-1], made))
         except OpsplitError as reason:
             ranking.append(Ranked(name, family, words=f"does not fit: {reason}"))
@@ -173,14 +173,14 @@ def _usual(name: str) -> str:
 def _attempts(
     splitter: OperatorSplitter, model: Model,
     fit: Callable[[OperatorSplitter, Report | None], Any], report: Report,
-) -> Iterator[OperatorSplitter]:  # fmt: skip
+) -> Iterator[tuple[OperatorSplitter, float]]:  # fmt: skip
     """The fit of a model, and that of a variant where a small one leaves much unexplained.
 
     On more axes than the model knows, its terms also act axis by axis. Where the data keep their
     mean, so do the operators.
     """
-    made = _fitted(splitter, model, fit, report)
-    yield made
+    made, seconds = _fitted(splitter, model, fit, report)
+    yield made, seconds
     ndim = made.observed_.grid.ndim
     if len(model.dictionary) > SMALL or made.verdict_.unexplained <= ENOUGH:
         return
@@ -204,14 +204,13 @@ def _keeps_mean(data: Tensor) -> bool:
 def _fitted(
     splitter: OperatorSplitter, model: str | Model,
     fit: Callable[[OperatorSplitter, Report | None], Any], report: Report | None,
-) -> OperatorSplitter:  # fmt: skip
+) -> tuple[OperatorSplitter, float]:  # fmt: skip
     copy = type(splitter)(**splitter.get_params())
     copy.set_params(model=model, family=None)
     began = time.perf_counter()
     with no_warnings():
         fit(copy, report)
-    copy.seconds_ = time.perf_counter() - began
-    return copy
+    return copy, time.perf_counter() - began
 
 
 def _ranked(one: Ranked, made: OperatorSplitter) -> Ranked:
@@ -220,7 +219,7 @@ def _ranked(one: Ranked, made: OperatorSplitter) -> Ranked:
     left = verdict.unexplained if finite else 1e30
     return replace(
         one, level=verdict.level.value, unexplained=left, parts=parts, score=score(left, parts),
-        seconds=made.seconds_, words=made.equation_,
+        words=made.equation_,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class Mark(StrEnum):
 class Finding:
     """One check and how it ended.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> found = opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16)
         >>> found[0].check
@@ -94,7 +94,7 @@ def check(
     Raises:
         OpsplitError: if the data cannot be read.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> for finding in opsplit.check(numpy.random.rand(8, 32), dt=0.1, extent=16):
         ...     print(finding)  # doctest: +SKIP

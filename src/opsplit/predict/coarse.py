@@ -9,7 +9,7 @@ size, where strengths and coefficients are refined.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,35 +18,25 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary
 from opsplit.fourier import resample
 from opsplit.grid import Grid
+from opsplit.predict.questions import Asking, Problem
 from opsplit.predict.substeps import search_substeps
-from opsplit.search import Objective, Pursuit, SearchResult
+from opsplit.search import Pursuit, SearchResult
 
-LARGE = 50_000
-"""Frames with more numbers than this are screened first."""
 COARSE = 10_000
-"""Points of the grid that they are screened on, about."""
-FEWEST = 12
-"""Points per axis that a coarse grid keeps."""
+"""Points of the grid that they are screened on, about; but at least half of those of every axis:
+products of fields that lost more modes are too far off."""
 FRAMES = 8
 """Frames that are searched, the last ones."""
 REPRESENTATIVES = 20
 """Operators of one mechanism that are screened."""
 NEIGHBOURS = 4
 """Operators beside every one that was found which are searched at full size."""
-BEST = 12
+BEST = 20
 """Compositions of the screening whose operators go on."""
 SURVIVORS = 3
 """Sets per length that are scored with real flows at full size."""
 
-Steps = float | list[float]
-Make = Callable[[OperatorDictionary, Tensor, Grid, Steps, int], Objective]
-"""An objective from operators, frames, their grid, the steps between them, and substeps."""
-Run = Callable[[Objective], SearchResult]
-
-
-def is_large(frames: Tensor) -> bool:
-    """Whether frames `(time, channel, *space)` are worth a screening."""
-    return frames[0].numel() > LARGE
+Steps = float | Sequence[float]
 
 
 def last_frames(frames: Tensor, steps: Steps) -> tuple[Tensor, Steps]:
@@ -55,26 +45,32 @@ def last_frames(frames: Tensor, steps: Steps) -> tuple[Tensor, Steps]:
     return few, steps if isinstance(steps, float) else steps[-len(few) + 1 :]
 
 
-def shortlist(
-    dictionary: OperatorDictionary, frames: Tensor, steps: Steps, grid: Grid, make: Make, run: Run
-) -> tuple[OperatorDictionary, int]:
-    """The operators worth a search at full size, and the substeps that they need.
+def shortlist(problem: Problem) -> Asking[tuple[list[int], int]]:
+    """Positions of the operators worth a search at full size, and the substeps that they need.
 
     Arguments:
-        frames: the last frames at full size.
-        steps: between them.
-        make: builds an objective.
-        run: searches it.
+        problem: the last frames at full size.
     """
+    dictionary = problem.dictionary
     groups = mechanisms(dictionary)
     some = sorted(i for members in groups for i in representatives(dictionary, members))
-    coarse = coarse_grid(dictionary, grid)
-    objective = make(dictionary.select(some), resample(frames, coarse.shape), coarse, steps, 1)
-    result, objective = search_substeps(objective, run)
+    coarse = coarse_grid(dictionary, problem.grid)
+    smaller = replace(
+        problem, dictionary=dictionary.select(some), frames=resample(problem.frames, coarse.shape),
+        grid=coarse, refinement=1,
+    )  # fmt: skip
+    result, objective = yield from search_substeps(smaller)
     ranked = (result.pick, *result.finalists, *result.ranked[:BEST])
     found = {some[i] for composition in ranked for i in composition.operators}
     wanted = {j for i in found for j in _beside(dictionary, groups, i)}
-    return dictionary.select(sorted(wanted)), objective.refinement
+    return sorted(wanted), objective.refinement
+
+
+def around(dictionary: OperatorDictionary, pool: list[int], result: SearchResult) -> list[int]:
+    """The positions that were searched, and those beside the operators of the pick."""
+    groups = mechanisms(dictionary)
+    picked = [pool[i] for i in result.pick.operators]
+    return sorted({*pool, *(j for i in picked for j in _beside(dictionary, groups, i))})
 
 
 def confirming(search: Pursuit) -> Pursuit:
@@ -88,9 +84,7 @@ def coarse_grid(dictionary: OperatorDictionary, grid: Grid) -> Grid:
     share = (COARSE / math.prod(grid.shape)) ** (1 / grid.ndim)
     if share >= 1 or any(part.family.grid_bound for part in dictionary.parts):
         return grid
-    return replace(
-        grid, shape=tuple(min(n, max(FEWEST, 2 * round(share * n / 2))) for n in grid.shape)
-    )
+    return replace(grid, shape=tuple(2 * math.ceil(max(share, 0.5) * n / 2) for n in grid.shape))
 
 
 def mechanisms(dictionary: OperatorDictionary) -> list[list[int]]:

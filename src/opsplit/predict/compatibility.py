@@ -82,7 +82,7 @@ UNLIKE = frozenset(
 class Issue:
     """One reason why a model does not fit data, or what to mind if it does.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> config = opsplit.load_model("gray-scott").config
         >>> line = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=0, frames=4)
@@ -115,7 +115,7 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
     Returns:
         The issues; an empty list if the data are like those of the training.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> physics = opsplit.get_physics("advection-diffusion")
         >>> data = opsplit.read(physics.generate("A+D", 1, seed=0, frames=16))

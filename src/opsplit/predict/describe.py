@@ -60,7 +60,7 @@ class Fits:
 class Description:
     """What data hold, what was guessed, and which models fit.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> found = opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16)
         >>> [fits.model for fits in found.models if fits.fits][0]
@@ -134,7 +134,7 @@ def describe(
     Raises:
         OpsplitError: if the data cannot be read.
 
-    Example:
+    Examples:
         >>> import numpy, opsplit
         >>> print(opsplit.describe(numpy.random.rand(8, 32), dt=0.1, extent=16))  # doctest: +SKIP
     """

@@ -73,8 +73,9 @@ def _opened(given: Any, config: ModelConfig, flags: Flags) -> Recording:
     if free and found.grid.ndim != config.ndim:
         with suppress(OpsplitError):
             other = _read(given, told)
+            fits = len(found.channels) == len(config.channels) and found.grid.ndim > config.ndim
             # A space axis read as channels must not hide the reason why a model does not fit.
-            if len(other.channels) == len(config.channels):
+            if not fits and len(other.channels) == len(config.channels):
                 return other
     return found
 

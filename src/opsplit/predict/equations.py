@@ -25,7 +25,7 @@ WORDS = {"lap": r"\Delta", "grad": r"\nabla", "|k|": r"|k|", "±": r"\pm", ".": 
 class Equation(str):
     """An equation as it is printed, such as `u_t = -0.5 u_x + 0.3 u_xx`.
 
-    Example:
+    Examples:
         >>> from opsplit import Equation
         >>> found = Equation("u_t = -0.5 u_x + (0.3 ± 0.01) u_xx")
         >>> found.latex
@@ -48,7 +48,7 @@ class Equation(str):
     def renamed(self, names: Mapping[str, str]) -> Equation:
         """The equation of channels with other names; names that are no plain words stay.
 
-        Example:
+        Examples:
             >>> Equation("u_t = 0.3 u_xx").renamed({"u": "T"})
             'T_t = 0.3 T_xx'
         """
@@ -75,7 +75,7 @@ class Equation(str):
         Raises:
             OpsplitError: if a term is not understood.
 
-        Example:
+        Examples:
             >>> Equation("u_t = 0.3 u_xx").sympy().rhs
             0.3*Derivative(u(t, x), (x, 2))
         """

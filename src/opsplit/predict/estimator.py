@@ -18,33 +18,23 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
-from opsplit.io.recording import Recording
 from opsplit.metrics import nrmse
 from opsplit.model import AUTO, Model, load_model
-from opsplit.predict.adapt import adapt
 from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
-    about_result,
-    beyond_dictionary,
-    compatibility,
-    refuse,
-    resampled,
-    symmetry_issue,
-    unlike_training,
-    weak_operators,
 )
 from opsplit.predict.door import observe
-from opsplit.predict.explain import Explainer, Explanation, Plan
+from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.shown import Shown
+from opsplit.predict.started import Started, all_issues, start
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
-from opsplit.predict.units import Freedom
-from opsplit.predict.window import channel_order, observed_frames
+from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.budget import within
 from opsplit.search.strategy import Report
@@ -56,8 +46,7 @@ class OperatorSplitter(Shown):
     """Explain observed frames as a composition of known operators, then forecast.
 
     Arguments:
-        model: a bundled name, a model directory, or a loaded model. `"auto"` tries every bundled
-            model that takes the data and keeps the one that explains most.
+        model: a bundled name, a directory, a loaded model, or `"auto"`: the one that explains most.
         search: `"pursuit"`, the paper's `"beam"` or `"uniform"`, or a configured strategy such as
             `Pursuit(max_seconds=2)` or `Beam(width=8)`.
         family: which of the bundled models, `"spectral"` or `"unet"`.
@@ -77,7 +66,7 @@ class OperatorSplitter(Shown):
     trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
     `ranking_` (the models that were tried, best first).
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1).data[0, :16]
         >>> s = opsplit.OperatorSplitter("advection-diffusion").fit(u, dt=10 / 99, extent=16.0)
@@ -102,19 +91,10 @@ class OperatorSplitter(Shown):
         self.denoise, self.device, self.memory_mb = denoise, device, memory_mb
 
     ranking_: tuple[Ranked, ...]
-    seconds_: float
-
     PARAMETERS = (
-        "model",
-        "search",
-        "family",
-        "scheme",
-        "refinement",
-        "window",
-        "denoise",
-        "device",
+        "model", "search", "family", "scheme", "refinement", "window", "denoise", "device",
         "memory_mb",
-    )
+    )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -169,35 +149,43 @@ class OperatorSplitter(Shown):
             boundary: ends of the axes of an array, such as `"dirichlet"`; as in `opsplit.read`
                 (default: found from the frames).
         """
-        if self.window is not None and self.window < 2:
-            raise OpsplitError(f"window counts frames and must be at least 2, got {self.window}.")
-        search = get_search(self.search)
         if self.model == AUTO:
-            given: dict[str, Any] = {
-                "times": times, "trajectory": trajectory, "boundary": boundary
-            }  # fmt: skip
             return fit_best(
-                self, lambda s, r: s.fit(u, dt, extent, dictionary, r, **given), report,
-                own=dictionary is not None,
+                self, report, u=u, dt=dt, extent=extent, dictionary=dictionary, times=times,
+                trajectory=trajectory, boundary=boundary,
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
         recording = observe(u, model.config, flags)
         if trajectory is not None:
             recording = recording.part([trajectory])
-        adapted = adapt(model, recording)
-        model, recording, walls = adapted.model, adapted.recording, adapted.walls
-        refuse(compatibility(model.config, adapted.periodic))
-        used = model.dictionary if dictionary is None else dictionary
-        with within(search.max_seconds):
-            observed = observed_frames(recording, self.window)
-            seen = walls.unfold(observed) if walls.any else observed
-            explainer = Explainer(seen, model, used, self._plan(search), report, walls)
+        plan = self.plan()
+        with within(plan.search.max_seconds):
+            started = start(plan, recording, model, dictionary, report)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-            found = explainer.best()
+            found = started.explainer.best()
+        self.keep(found, started, u, dictionary)
+        for note in self.notes_:
+            warnings.warn(note, OpsplitWarning, stacklevel=3)
+        return self
+
+    def keep(
+        self,
+        found: Explanation,
+        started: Started,
+        given: Any,
+        dictionary: OperatorDictionary | None = None,
+    ) -> None:
+        """Take over an explanation: everything that a fit leaves behind.
+
+        Arguments:
+            given: the data as the caller gave them, whose kind a forecast has.
+            dictionary: other operators than the model's own.
+        """
+        adapted, observed = started.adapted, started.observed
+        model, recording, walls = adapted.model, adapted.recording, adapted.walls
         window, objective, result = found.window, found.objective, found.result
-        issues = [*adapted.issues, *symmetry_issue(used, found.dictionary)]
-        issues += self._issues(adapted.periodic, model, found, explainer.freedom)
+        issues = all_issues(started, found)
         self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -208,37 +196,21 @@ class OperatorSplitter(Shown):
         self.units_, self._dictionary = window.units, dictionary
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found, self._walls = like(u, observed), found, walls
+        self._like, self._found, self._walls = like(given, observed), found, walls
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
         self._judge(found, issues, None if dictionary is not None else model.calibration)
         named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
         self.equation_ = self.equation_.renamed(dict(named))
         self._last = last_states(found, self.scheme)
-        for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=3)
-        return self
 
-    def _plan(self, search: Strategy) -> Plan:
+    def plan(self) -> Plan:
+        """How to search, by the constructor's arguments."""
+        search = get_search(self.search)
         clean = search.name == "pursuit" if self.denoise is None else self.denoise
         return Plan(
             search, self.scheme, self.refinement, self.window, clean, self.device, self.memory_mb
         )
-
-    def _issues(
-        self, recording: Recording, model: Model, found: Explanation, freedom: Freedom
-    ) -> list[Issue]:
-        """What is unusual about the data and about what was found in them."""
-        window, given = found.window, recording.grid
-        issues = compatibility(model.config, recording)
-        bound = any(part.family.grid_bound for part in found.dictionary.parts)
-        if bound and window.grid.shape != given.shape:
-            issues.append(resampled(given, window.grid))
-        dt = found.objective.dt
-        issues += unlike_training(model.config, window.grid, dt, window.size, freedom)
-        issues += weak_operators(model.metrics)
-        issues += about_result(model.dictionary, found.result, found.verdict)
-        return issues + beyond_dictionary(found.dictionary, found.result.pick)
 
     def _judge(
         self, found: Explanation, issues: list[Issue], calibration: Calibration | None
@@ -314,9 +286,8 @@ class OperatorSplitter(Shown):
             raise OpsplitError("Say how far: either steps=34 or times=[0.5, 1.0, ...].")
         if times is None:
             if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
-                raise OpsplitError(
-                    f"steps must be a whole number in 1..{MOST_STEPS}, got {shown(steps)}."
-                )
+                most = f"1..{MOST_STEPS}"
+                raise OpsplitError(f"steps must be a whole number in {most}, got {shown(steps)}.")
             times = [self.dt_ * (i + 1) for i in range(steps)]
         pick, units, found = self.composition_, self.units_, self._found
         others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
@@ -326,9 +297,8 @@ class OperatorSplitter(Shown):
         def run(compositions: list[Composition]) -> list[Forecast]:
             last, dt = self._last[trajectory], found.objective.dt
             return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_,
-                timed=True,
-            )  # fmt: skip
+                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_, True
+            )
 
         # By itself, so that a band does not change the rounding of its forecast.
         with within(get_search(self.search).max_seconds):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,15 +10,15 @@ from typing import Literal
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
-from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
-from opsplit.predict.coarse import confirming, is_large, last_frames, shortlist
+from opsplit.predict.coarse import around, confirming, last_frames, shortlist
+from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.replay import Replay
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
-from opsplit.predict.verdict import Verdict, measure
+from opsplit.predict.verdict import Verdict
 from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
@@ -29,8 +28,6 @@ from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
-TOGETHER_MB = 256.0
-"""Compositions are scored together up to so much memory; more makes nothing quicker."""
 ENOUGH = 0.02
 """Units in which a step leaves less than this share of the change need no rival."""
 STRAINED = 0.95
@@ -127,82 +124,84 @@ class Explainer:
 
     def best(self) -> Explanation:
         """The explanation in the best of all units that are worth a try."""
+        return answered(self.asking(), self.plan.search, self.report)
+
+    def asking(self) -> Asking[Explanation]:
+        """The way to it."""
         if isinstance(self.plan.search, Replay):
-            return self.attempt(self.plan.search.units)
+            return (yield from self.attempt(self.plan.search.units))
         observed, config = self.observed, self.model.config
         tried = choose_units(
             self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
         )
-        best = self.attempt(tried[0])
+        best = yield from self.attempt(tried[0])
         for units in tried[1:]:
             if best.verdict.unexplained < ENOUGH or time_is_up():
                 return best
-            found = self.attempt(units)
+            found = yield from self.attempt(units)
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
             if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
                 break
-            found = self.attempt(replace(best.units, time=best.units.time / SLOWER))
+            slower = replace(best.units, time=best.units.time / SLOWER)
+            found = yield from self.attempt(slower)
             if not found.result.pick.fit_error < BETTER * best.result.pick.fit_error:
                 break
             best = found
         return best
 
-    def attempt(self, units: Units) -> Explanation:
+    def attempt(self, units: Units) -> Asking[Explanation]:
         """The explanation in these units."""
         plan = self.plan
         window = prepare(
             self.frames, self.moments, self.observed.grid, units, plan.clean, self._place
         )
-        named = units.named(self.used)
+        used = self.used
         if self.walls is not None:
-            named = self.walls.keeping(named, window.grid, window.frames[0][[0, -1]])
+            used = self.walls.keeping(used, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
-            named = oriented(named, window.grid, window.frames[0][-1])
+            used = oriented(used, window.grid, window.frames[0][-1])
+        named = units.named(used)
         given = 1 if plan.refinement == "auto" else plan.refinement
-        frames, steps = window.joined, window.steps()
-        search = plan.search
-        if isinstance(search, Pursuit) and is_large(frames):
-            frames, steps = last_frames(frames, steps)
-            named, found = shortlist(named, frames, steps, window.grid, self._objective, self._run)
-            given = found if plan.refinement == "auto" else given
-            search = confirming(search)
-        objective = self._objective(named, frames, window.grid, steps, given)
-        needed = search.least_mb(objective)
-        if needed > plan.memory_mb:
-            raise OpsplitError(
-                f"{len(named)} operators on fields of {frames[0].numel()} numbers need "
-                f"{needed:.0f} MB, the limit is {plan.memory_mb:.0f} MB; add --memory-mb "
-                f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
-            )
-        if plan.refinement == "auto" and plan.search.name == "pursuit":
-            result, objective = search_substeps(objective, lambda o: search.run(o, self.report))
-        else:
-            result = search.run(objective, self.report)
+        problem = Problem(
+            named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
+        )
+        result, objective = yield from self._searched(problem)
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
-        verdict = measure(
+        verdict = yield Judged(
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)
 
-    def _objective(
-        self,
-        operators: OperatorDictionary,
-        frames: Tensor,
-        grid: Grid,
-        steps: float | list[float],
-        refinement: int,
-    ) -> Objective:
+    def _searched(self, problem: Problem) -> Asking[tuple[SearchResult, Objective]]:
+        """The search of a window; a large one is screened first."""
         plan = self.plan
-        # The rates of a large window must fit, several frames of them.
-        most = plan.memory_mb if is_large(frames) else min(plan.memory_mb, TOGETHER_MB)
-        return Objective(operators, frames, grid, steps, plan.scheme, refinement, most)
+        if not isinstance(plan.search, Pursuit) or not is_large(problem.frames):
+            return (yield from self._answer(problem))
+        few, steps = last_frames(problem.frames, problem.steps)
+        problem = replace(problem, frames=few, steps=steps)
+        pool, substeps = yield from shortlist(problem)
+        given = substeps if plan.refinement == "auto" else problem.refinement
+        while True:
+            some = replace(
+                problem, dictionary=problem.dictionary.select(pool), refinement=given,
+                search=confirming(plan.search),
+            )  # fmt: skip
+            result, objective = yield from self._answer(some)
+            wider = around(problem.dictionary, pool, result)
+            if wider == pool or time_is_up():
+                return result, objective
+            # The pick lies at the edge of the operators that were searched.
+            pool, given = wider, objective.refinement
 
-    def _run(self, objective: Objective) -> SearchResult:
-        return self.plan.search.run(objective, self.report)
+    def _answer(self, problem: Problem) -> Asking[tuple[SearchResult, Objective]]:
+        """One search, with as many substeps as it needs."""
+        if self.plan.refinement == "auto" and self.plan.search.name == "pursuit":
+            return (yield from search_substeps(problem))
+        return (yield problem)
 
     def _place(self, given: Grid, frames: Sequence[Tensor]) -> Grid:
         """The grid where the operators act."""

@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class Forecast:
     """Predicted frames `(time, channel, *space)` at `times` after the last observed frame.
 
-    Example:
+    Examples:
         >>> import torch, opsplit
         >>> opsplit.Forecast(torch.zeros(2, 1, 8), torch.tensor([0.1, 0.2])).status
         'ok'
@@ -117,19 +117,40 @@ def one_step(
     refinement: int = 1,
 ) -> Tensor:
     """Every state `(n, channel, *space)` carried on for its own duration."""
-    sets = torch.tensor([composition.operators], device=states.device)
-    strengths = torch.tensor([composition.strengths], dtype=torch.float64).to(states)
+    usual = sum(durations) / len(durations)
+    if all(math.isclose(h, usual, rel_tol=1e-3) for h in durations):
+        return steps_together(operators, [composition], states[None], usual, scheme, refinement)[0]
+    flows = _flows(operators, [composition], states)
+    each = zip(states, durations, strict=True)
+    found = [split_step(flows, u[None, None], h, scheme, refinement)[0] for u, h in each]
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def steps_together(
+    operators: PreparedDictionary,
+    compositions: Sequence[Composition],
+    states: Tensor,
+    duration: float,
+    scheme: Scheme = "strang",
+    refinement: int = 1,
+) -> Tensor:
+    """States `(n, K, channel, *space)` carried on, those of each row by its own composition."""
+    flows = _flows(operators, compositions, states)
+    return split_step(flows, states, duration, scheme, refinement)
+
+
+def _flows(
+    operators: PreparedDictionary, compositions: Sequence[Composition], like: Tensor
+) -> list[Flow]:
+    """The flows of compositions of one length, part by part."""
+    sets = torch.tensor([c.operators for c in compositions], device=like.device)
+    strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(like)
 
     def part(i: int) -> Flow:
         return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
 
-    flows = [part(i) for i in range(sets.shape[1])]
-    usual = sum(durations) / len(durations)
-    if all(math.isclose(h, usual, rel_tol=1e-3) for h in durations):
-        return split_step(flows, states[None], usual, scheme, refinement)[0]
-    each = zip(states, durations, strict=True)
-    found = [split_step(flows, u[None, None], h, scheme, refinement)[0] for u, h in each]
-    return torch.cat(found)
+    return [part(i) for i in range(sets.shape[1])]
 
 
 def rollout(
@@ -156,16 +177,19 @@ def rollouts(
     refinement: int = 1,
     timed: bool = False,
 ) -> list[Forecast]:
-    """Forecasts of several compositions of one length from the same state, in shared calls.
+    """Forecasts of several compositions of one length, in shared calls.
 
-    One that runs away is repeated without the upper third of the modes. A timed one ends when the
-    time of the enclosing `opsplit.search.budget.within` is over.
+    They start from the same state `(channel, *space)` or each from its own. One that runs away is
+    repeated without the upper third of the modes. A timed one ends when the time of the enclosing
+    `opsplit.search.budget.within` is over.
     """
     moments = torch.as_tensor(times, dtype=torch.float64)
     if moments.ndim != 1 or not len(moments) or not bool(torch.isfinite(moments).all()):
         raise OpsplitError("Times to predict must be a list of finite numbers.")
     if bool((moments <= 0).any()) or bool((moments.diff() <= 0).any()):
         raise OpsplitError("Times to predict count from the last observed frame and must increase.")
+    shape = start.shape[-1 - operators.grid.ndim :]
+    starts = start.expand(len(compositions), *shape)[:, None]
     total = float(moments[-1]) / dt
     if total > MOST_STEPS:
         raise OpsplitError(
@@ -173,21 +197,16 @@ def rollouts(
         )
     check_room(
         f"A forecast of {len(moments)} frames",
-        2.0 * len(moments) * len(compositions) * start.numel() * start.element_size(),
+        2.0 * len(moments) * starts.numel() * start.element_size(),
         "ask for fewer steps",
     )
-    sets = torch.tensor([c.operators for c in compositions], device=start.device)
-    strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(start)
 
     late: list[int] = []
 
     def run(rows: list[int], calm: bool) -> tuple[Tensor, list[int]]:
-        def part(i: int) -> Flow:
-            return lambda u, h: operators.flow(sets[rows, i], u, strengths[rows, i] * h)
-
-        flows = [part(i) for i in range(sets.shape[1])]
-        u, now = start.expand(len(rows), 1, *start.shape), 0.0
-        frames = start.new_full((len(rows), len(moments), *start.shape), torch.nan)
+        flows = _flows(operators, [compositions[row] for row in rows], start)
+        u, now = starts[rows], 0.0
+        frames = start.new_full((len(rows), len(moments), *shape), torch.nan)
         broken = [0] * len(rows)
         for number, moment in enumerate(moments.tolist(), 1):
             if all(broken):
@@ -207,7 +226,7 @@ def rollouts(
             frames[:, number - 1] = u[:, 0]
         return frames, broken
 
-    found, broken = run(list(range(len(sets))), calm=False)
+    found, broken = run(list(range(len(compositions))), calm=False)
     ended = Outcome.LATE if late else Outcome.DIVERGED
     outcome = [ended if b else Outcome.FINITE for b in broken]
     lost = [i for i, b in enumerate(broken) if b]

@@ -102,7 +102,7 @@ class Shown:
         Raises:
             OpsplitError: before `fit`, or if there is no such channel.
 
-        Example:
+        Examples:
             >>> axes = splitter.plot(steps=34)  # doctest: +SKIP
         """
         self.require_fit()
@@ -136,7 +136,7 @@ class Shown:
         Raises:
             OpsplitError: before `fit`, or without pandas.
 
-        Example:
+        Examples:
             >>> splitter.to_frame().query("pick")  # doctest: +SKIP
         """
         self.require_fit()

@@ -15,7 +15,7 @@ from opsplit._files import inside, read_json, write_json
 from opsplit._version import __version__
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
-from opsplit.model import Model
+from opsplit.model import AUTO, DEFAULT_MODEL, Model
 from opsplit.predict.equations import Equation
 from opsplit.predict.kinds import like
 from opsplit.predict.replay import Replay
@@ -49,21 +49,22 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
         params["model"] = str(model)
     params["search"] = get_search(params["search"]).to_json()
     result = splitter.search_result_
-    operators = splitter._dictionary if result.dictionary is None else result.dictionary
-    if operators is not None:
-        operators.save(target / "dictionary")
+    # Searches add operators of their own, or leave some out: the positions are in this one.
+    splitter._found.dictionary.save(target / "dictionary")
+    if splitter._dictionary is not None:
+        splitter._dictionary.save(target / "given")
     write_json(
         target / FILE,
         {
             "format": FORMAT,
             "version": __version__,
             "parameters": params,
+            "model": _model(splitter),
             "refinement": splitter.refinement_,
             "units": asdict(splitter.units_),
             "result": result.to_dict()
             | {
                 "evaluation_flops": result.cost.evaluation_flops,
-                "own": result.dictionary is not None,
                 "alike": result.alike,
                 "remark": result.remark,
             },
@@ -71,7 +72,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "equation": str(splitter.equation_),
             "intervals": splitter.coefficient_intervals_,
             "notes": list(splitter.notes_),
-            "dictionary": operators is not None,
+            "given": splitter._dictionary is not None,
             "kind": _kind(splitter.predict(1)),
         },
     )
@@ -89,16 +90,18 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
         if params["model"] is None:
             params["model"] = source / "model"
         params["search"] = Strategy.from_json(params["search"], f"{source}: search")
-        operators = OperatorDictionary.load(source / "dictionary") if held["dictionary"] else None
-        result = _result(held["result"], operators)
+        result = _result(held["result"], OperatorDictionary.load(source / "dictionary"))
         units = Units(**(held["units"] | {"mean": tuple(held["units"]["mean"])}))
         replay = Replay.of(params["search"], result, units)
-        made = kind(**(params | {"search": replay, "refinement": int(held["refinement"])}))
+        known = {"search": replay, "refinement": int(held["refinement"])}
+        if held["model"] is not None:
+            known |= {"model": str(held["model"][0]), "family": held["model"][1]}
+        made = kind(**(params | known))
         observed = Trajectories.load(inside(source, "observed.npz"))
-        used = None if held["result"]["own"] else operators
+        used = OperatorDictionary.load(source / "given") if held["given"] else None
         with no_warnings():
             made.fit(observed, dictionary=used)
-        made.search, made.refinement = params["search"], params["refinement"]
+        made.set_params(**params)
         made.understood_ = str(held["understood"])
         made.equation_ = Equation(held["equation"])
         made.coefficient_intervals_ = {
@@ -109,6 +112,14 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
     except (KeyError, TypeError, ValueError, AttributeError) as reason:
         raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
     return made
+
+
+def _model(splitter: OperatorSplitter) -> tuple[str, str | None] | None:
+    """Name and family of the model that `model="auto"` found; None for a model that was named."""
+    if splitter.model != AUTO:
+        return None
+    best = next(iter(splitter.ranking_), None)
+    return (DEFAULT_MODEL, None) if best is None else (best.model, best.family)
 
 
 def _kind(forecast: Any) -> str:
@@ -141,7 +152,7 @@ def _composition(raw: Mapping[str, Any]) -> Composition:
     )
 
 
-def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> SearchResult:
+def _result(raw: Mapping[str, Any], operators: OperatorDictionary) -> SearchResult:
     pick = _composition(raw["pick"])
 
     def each(name: str) -> tuple[Composition, ...]:
@@ -158,7 +169,7 @@ def _result(raw: Mapping[str, Any], operators: OperatorDictionary | None) -> Sea
         str(raw["status"]),
         Cost(spent["flows"], spent["evaluations"], spent["seconds"], raw["evaluation_flops"]),
         {str(k): float(v) for k, v in raw["spread"].items()},
-        operators if raw["own"] else None,
+        operators,
         tuple((str(one), str(other)) for one, other in raw["alike"]),
         str(raw["remark"]),
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 
-from opsplit.search import Composition, Objective, SearchResult
+from opsplit.predict.questions import Asking, Finer, Problem, Searched
+from opsplit.search import Composition, Objective
 from opsplit.search.budget import time_is_up
 
 SHARE = 0.2
@@ -35,15 +35,13 @@ def splitting_error(objective: Objective, pick: Composition) -> float:
     return found if math.isfinite(found) else math.inf
 
 
-def search_substeps(
-    objective: Objective, run: Callable[[Objective], SearchResult]
-) -> tuple[SearchResult, Objective]:
+def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
     """Search again with more substeps until splitting hardly adds to the fitting error.
 
     A composition that is split too coarsely fits badly, or is not even found.
     """
+    result, objective = yield problem
     still = persistence_error(objective)
-    result = run(objective)
     while objective.refinement < MOST and not time_is_up():
         error = result.pick.fit_error
         # A search that moves codes picks operators of its own dictionary.
@@ -55,8 +53,7 @@ def search_substeps(
         # The usual scheme is of second order: twice the substeps, a quarter of the error.
         factor = math.sqrt(gap / allowed) if gap > allowed else 4.0
         wanted = math.ceil(objective.refinement * min(4.0, max(2.0, factor)))
-        finer = objective.refined(min(MOST, wanted))
-        again = run(finer)
+        again, finer = yield Finer(objective, min(MOST, wanted), problem.search)
         if not again.pick.fit_error < error:
             # Finer splitting does not explain more: something else is wrong.
             break

@@ -49,11 +49,17 @@ class Units:
 
     def named(self, dictionary: OperatorDictionary) -> OperatorDictionary:
         """The same operators, with coefficients in the units of the data."""
-        values = {
-            name: v * self.factor(dictionary.terms.get(name))
-            for name, v in dictionary.coefficients.items()
+        factors = {
+            name: self.factor(dictionary.terms.get(name)) for name in dictionary.coefficients
         }
-        return replace(dictionary, coefficients=values)
+        # Windows of one ensemble have the same units more often than not.
+        before: tuple[dict[str, float], OperatorDictionary] | None
+        before = dictionary.__dict__.get("_named")
+        if before is None or before[0] != factors:
+            values = {name: v * factors[name] for name, v in dictionary.coefficients.items()}
+            before = (factors, replace(dictionary, coefficients=values))
+            dictionary.__dict__["_named"] = before
+        return before[1]
 
     def grid(self, given: Grid) -> Grid:
         """The grid as operators see it."""
@@ -90,12 +96,9 @@ class Freedom:
     @classmethod
     def of(cls, dictionary: OperatorDictionary) -> Freedom:
         """What is known about the terms of all operators."""
-        mechanisms = {
-            tuple(name for name, v in dictionary.coefficients.items() if v[i] != 0)
-            for i in range(len(dictionary))
-        }
         terms = [
-            [dictionary.terms.get(name) or Term(name) for name in names] for names in mechanisms
+            [dictionary.terms.get(name) or Term(name) for name in names]
+            for names in dictionary.mechanisms
         ]
         every = [term for group in terms for term in group]
         if not all(terms) or not every:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit.dictionary import PreparedDictionary
-from opsplit.predict.rollout import one_step, rollout
+from opsplit.predict.rollout import one_step, rollout, rollouts, steps_together
 from opsplit.predict.window import Window, runs
 from opsplit.search import Composition
 from opsplit.search.window import GAP, LONG_GAP
@@ -54,7 +55,7 @@ class Basis(StrEnum):
 class Verdict:
     """The judgement of one fit.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> from opsplit.predict.verdict import Level
         >>> opsplit.Verdict(Level.EXPLAINED, 0.02, 0.99).trusted
@@ -178,7 +179,53 @@ def measure(
     def total(parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).norm()
 
-    unexplained = float(total(left)) / max(float(total(change)), STILL * float(total(size)), 1e-30)
+    return _verdict(*map(total, (left, change, size, missed, still, seen)))
+
+
+def _verdict(
+    left: Tensor, change: Tensor, size: Tensor, missed: Tensor, still: Tensor, seen: Tensor
+) -> Verdict:
+    """The verdict from norms: of what steps leave, change and reach; of what a free run misses, of
+    what persistence misses, and of the frames."""
+    unexplained = float(left) / max(float(change), STILL * float(size), 1e-30)
     unexplained = unexplained if math.isfinite(unexplained) else math.inf
-    scored = skill(total(missed), total(still), total(seen))
+    scored = skill(missed, still, seen)
     return Verdict(judge(unexplained, scored), unexplained, scored)
+
+
+def alike(window: Window, dt: float) -> bool:
+    """Whether a window can be judged together with others: one trajectory, equal steps."""
+    steps = window.moments[0].diff()
+    even = torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0)
+    return len(window.frames) == 1 and even and float(steps.max()) <= GAP * dt
+
+
+def measure_together(
+    operators: PreparedDictionary,
+    compositions: Sequence[Composition],
+    windows: Sequence[Window],
+    dt: float,
+    scheme: Scheme,
+    refinement: int,
+) -> list[Verdict]:
+    """The verdicts on compositions of one length, each on its own window, in shared calls.
+
+    The windows are `alike` and have the same times between frames.
+    """
+    frames = torch.stack([window.frames[0] for window in windows])
+    moments = windows[0].moments[0]
+    states, targets = frames[:, :-1], frames[:, 1:]
+    usual = float(moments.diff().mean())
+    found = steps_together(operators, compositions, states, usual, scheme, refinement)
+    ahead = moments[1:] - moments[0]
+    runs = rollouts(operators, compositions, frames[:, 0], ahead, dt, scheme, refinement)
+    free = torch.stack([run.frames for run in runs])
+
+    def norms(x: Tensor) -> Tensor:
+        return x.flatten(1).norm(dim=1)
+
+    numbers = (
+        norms(found - targets), norms(states - targets), norms(targets),
+        norms(free - targets), norms(frames[:, :1] - targets), norms(targets),
+    )  # fmt: skip
+    return [_verdict(*each) for each in zip(*numbers, strict=True)]

@@ -193,7 +193,7 @@ class Walls:
         out: list[bool] = []
         everyone = torch.arange(len(operators), device=frames.device)
         for some in everyone.split(max(1, AT_ONCE // frames.numel())):
-            rates = operators.rate(some, frames.expand(len(some), *frames.shape))
+            rates = operators.rates(some, frames)
             size, missed = rates.flatten(1).norm(dim=1), torch.zeros(len(some)).to(rates)
             walled = [(i, axis) for i, axis in enumerate(self.axes) if axis is not None]
             for i, axis in walled:

@@ -126,7 +126,7 @@ class Extraction(Settings):
 class TrainConfig(Settings):
     """Settings of pretraining.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> from opsplit.pretrain import Budget
         >>> opsplit.TrainConfig(budget=Budget(minutes=5)).budget.minutes

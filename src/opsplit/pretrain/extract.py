@@ -37,7 +37,7 @@ def extract(
     Raises:
         OpsplitError: if the data do not fit the model.
 
-    Example:
+    Examples:
         >>> dictionary = opsplit.extract(model, data)  # doctest: +SKIP
     """
     disco.family.check_grid(trajectories.grid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,14 +40,21 @@ class Execution:
 
     device: str = "cpu"
     """cpu, cuda, cuda:1, ..."""
-    processes: int = 1
-    """Data-parallel processes."""
+    devices: int = 1
+    """Data-parallel processes on every machine."""
     threads: int | None = None
     """Threads per process (None: all cores, shared out)."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Where the curve goes besides metrics.csv."""
     quiet: bool = False
     """No progress bar."""
+    nodes: int = 1
+    """Machines."""
+
+    @property
+    def processes(self) -> int:
+        """Data-parallel processes on all machines."""
+        return self.devices * self.nodes
 
 
 def train(
@@ -68,10 +76,13 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     check_same_run(folder, {"model": model.to_json(), "training": config.to_json()})
     # The encoder rests in some steps, the codebook in others.
-    spawn = DDPStrategy(start_method="spawn", find_unused_parameters=True)
-    several = {"strategy": spawn} if execution.processes > 1 else {}
+    # Processes that torchrun or SLURM has started are there already.
+    launched = execution.nodes > 1 or "LOCAL_RANK" in os.environ
+    method: Literal["popen", "spawn"] = "popen" if launched else "spawn"
+    strategy = DDPStrategy(start_method=method, find_unused_parameters=True)
+    several: dict[str, Any] = {"strategy": strategy} if execution.processes > 1 else {}
     kind, devices = accelerator(execution)
-    fabric = Fabric(accelerator=kind, devices=devices, **several)  # type: ignore[arg-type]
+    fabric = Fabric(accelerator=kind, devices=devices, num_nodes=execution.nodes, **several)
     run = partial(_run, model=model, config=config, source=source, folder=folder)
     # Bound, because Fabric looks into arguments and does not take frozen dataclasses.
     run = partial(run, execution=execution)
@@ -89,7 +100,7 @@ def accelerator(execution: Execution) -> tuple[str, int | list[int]]:
             f"{execution.device} is one device; {execution.processes} processes need "
             f"--device {kind}."
         )
-    return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else execution.processes
+    return {"cuda": "gpu"}.get(kind, kind), [int(number)] if number else execution.devices
 
 
 def check_same_run(folder: Path, settings: dict[str, Any]) -> None:

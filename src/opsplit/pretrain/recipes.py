@@ -11,6 +11,7 @@ from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, Preset
 from opsplit.model import ZOO, Model, bundled, locate
 from opsplit.operators import OperatorFamily
+from opsplit.parallel import Where
 from opsplit.physics import Physics, get_physics
 from opsplit.physics.dataset import check_space, make_all, plan
 from opsplit.pretrain.config import Count, TrainConfig, Word
@@ -148,5 +149,5 @@ def _training_set(physics: Physics, data: StageData, root: Path, execution: Exec
     folder.mkdir(parents=True, exist_ok=True)
     works = plan(physics, data.preset, "train", data.n, data.seed, folder)
     check_space(works, folder)
-    make_all(works, os.cpu_count() or 1, quiet=execution.quiet)
+    make_all(works, Where(os.cpu_count() or 1), quiet=execution.quiet)
     return folder

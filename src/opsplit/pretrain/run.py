@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
+from opsplit._files import rank
 from opsplit._tensors import threads, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
@@ -17,6 +19,9 @@ from opsplit.pretrain.finish import finish
 from opsplit.pretrain.loop import Execution, train
 from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
+
+PATIENCE = 86400.0
+"""Seconds that the other processes of a training wait for what the first one writes."""
 
 
 @usual_defaults()
@@ -43,7 +48,7 @@ def pretrain(
         encoder: sizes of the hypernetwork (default: those of the preset).
         preset: `"paper"`, `"cpu"` or `"tiny"`.
         name: of the model (default: the name of the equation or of the file).
-        execution: device, processes, threads, logger.
+        execution: device, number of devices and machines, threads, logger.
 
     Returns:
         The trained model, which is also in `out`.
@@ -51,7 +56,7 @@ def pretrain(
     Raises:
         OpsplitError: if the data cannot be trained on, or `out` holds another training.
 
-    Example:
+    Examples:
         >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
     execution = execution or Execution()
@@ -62,7 +67,7 @@ def pretrain(
     source = open_source(data, training.batches)
     _check(training, source)
     folder = Path(out)
-    share = max(1, (os.cpu_count() or 1) // execution.processes)
+    share = max(1, (os.cpu_count() or 1) // execution.devices)
     with threads(execution.threads or share):
         if by_evidence(operator, source):
             assert isinstance(source, StoredSource)
@@ -76,7 +81,23 @@ def pretrain(
         else:
             model = _model(source, name, operator, training, encoder, preset)
         train(model, training, source, folder, execution)
+        if rank() > 0:
+            # The first process writes the model.
+            return _once_written(folder)
         return finish(folder, model, training, source)
+
+
+def _once_written(folder: Path) -> Model:
+    """A model that the first process of the training writes."""
+    until = time.monotonic() + PATIENCE
+    while not (folder / "metrics.json").exists():
+        if time.monotonic() > until:
+            raise OpsplitError(
+                f"{folder} has no model after {PATIENCE / 3600:g} hours: the first process of "
+                "the training ended early, or writes to another disk."
+            )
+        time.sleep(1.0)
+    return Model.load(folder)
 
 
 def by_evidence(operator: Choice, source: FreshSource | StoredSource) -> bool:
@@ -96,7 +117,9 @@ def _structured(
 ) -> tuple[ModelConfig, TrainConfig]:
     """The model of the structure that evidence shows, and the training of its encoder."""
     place = folder / "structure"
-    if (place / "metrics.json").exists():
+    if rank() > 0:
+        made = _once_written(place)
+    elif (place / "metrics.json").exists():
         made = Model.load(place)
     else:
         structure = learn_structure(source, facts, execution.quiet)

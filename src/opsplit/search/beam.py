@@ -41,7 +41,7 @@ class Beam(Strategy):
         screen: look at a few transitions first and leave out candidates whose partial error
             already exceeds the best ones' full error.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Beam(width=8))
     """

@@ -31,7 +31,7 @@ def refine_codes(objective: Objective, records: list[Record], most: float) -> No
 def _refine(objective: Objective, window: int, record: Record, most: float) -> None:
     pick = record.pick
     assert pick is not None
-    dictionary, grid = objective.dictionary, objective.grid
+    dictionary, grid = objective.named[window], objective.grid
     home = [_locate(dictionary, i) for i in pick.operators]
     fixed = [i for i, (p, _) in zip(pick.operators, home, strict=True) if p.decoder is None]
     if fixed:

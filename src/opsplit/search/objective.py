@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import Meter
+from opsplit.search.estimate import Mechanisms
 from opsplit.search.result import Cost
 from opsplit.search.window import Windows
 from opsplit.splitting import Flow, Scheme, split_step
@@ -33,6 +34,8 @@ class Objective:
         scheme: how operators are composed.
         refinement: substeps per frame.
         memory_mb: candidates are scored in chunks that stay below this.
+        named: per window the same operators with coefficients in the units of its data (not
+            given: those of the dictionary).
     """
 
     def __init__(
@@ -44,12 +47,15 @@ class Objective:
         scheme: Scheme = "strang",
         refinement: int = 1,
         memory_mb: float = 256.0,
+        named: Sequence[OperatorDictionary] | None = None,
     ) -> None:
         self.observed = Windows.of(window, grid, dt)
         if len(dictionary) == 0:
             raise OpsplitError("The dictionary is empty: there is nothing to compose.")
         self.dictionary, self.grid = dictionary, grid
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
+        self.named = tuple(named or [dictionary] * len(self.observed))
+        self._mechanisms: dict[int, Mechanisms] = {}
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -75,10 +81,28 @@ class Objective:
         other.refinement, other.meter = refinement, Meter()
         return other
 
+    def only(self, windows: Sequence[int]) -> Objective:
+        """The same operators on some of the windows."""
+        other = copy(self)
+        other.observed, other.meter = self.observed.only(windows), Meter()
+        other.named = tuple(self.named[i] for i in windows)
+        other.dictionary = other.named[0]
+        return other
+
+    @classmethod
+    def together(cls, objectives: Sequence[Objective]) -> Objective:
+        """The windows of objectives that share their operators, steps and settings."""
+        joint = copy(objectives[0])
+        joint.observed = Windows.together([one.observed for one in objectives])
+        joint.named = tuple(named for one in objectives for named in one.named)
+        joint._mechanisms = {}
+        return joint
+
     def over(self, dictionary: OperatorDictionary) -> Objective:
         """The same windows, with other operators."""
         other = copy(self)
         other.dictionary, other.meter = dictionary, Meter()
+        other.named, other._mechanisms = (dictionary,) * len(self), {}
         other.operators = dictionary.prepare(self.grid, self.windows)
         return other
 
@@ -104,6 +128,14 @@ class Objective:
     def __len__(self) -> int:
         """Number of windows."""
         return len(self.observed)
+
+    def mechanisms(self, window: int) -> Mechanisms:
+        """Which coefficients the operators have, in the units of a window."""
+        named = self.named[window]
+        if id(named) not in self._mechanisms:
+            like = self.windows.new_zeros(0, dtype=torch.float64)
+            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named), like)
+        return self._mechanisms[id(named)]
 
     def cost(self) -> Cost:
         """What was spent since the search began."""
@@ -179,7 +211,7 @@ class Objective:
             if out:
                 self.meter.check()
             with torch.no_grad():
-                out.append(self.operators.rate(index, each.expand(len(index), *each.shape)))
+                out.append(self.operators.rates(index, each))
             self.meter.evaluations += len(index) * len(each) * count
         return torch.cat(out).unflatten(1, u.shape[:2])
 

@@ -60,7 +60,7 @@ class Pursuit(Strategy):
             whole window. Long ones show weak effects, and noise averages out over them.
         screen_frames: only the last so many frames enter the algebra (None: all).
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Pursuit(max_seconds=5))
     """
@@ -90,9 +90,9 @@ class Pursuit(Strategy):
     def _frame_mb(objective: Objective) -> float:
         """Megabytes of the rates of all operators on one frame.
 
-        Rates in single and integrals in double precision, with room for copies of both.
+        Rates in single and integrals in double precision, with room for a copy.
         """
-        return 40 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
+        return 16 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
 
     def check(self) -> None:
         if not self.strides:
@@ -147,9 +147,12 @@ class Pursuit(Strategy):
         frames: int,
         report: Report,
     ) -> None:
-        rates = objective.rates(group, frames)
-        screens = {w: Screen(objective, w, rates[:, i], self) for i, w in enumerate(group.tolist())}
-        del rates
+        screens = {}
+        for few in group.split(max(1, len(group) // 4)):
+            rates = objective.rates(few, frames)
+            for i, w in enumerate(few.tolist()):
+                screens[w] = Screen(objective, w, rates[:, i], self)
+            del rates
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
         for w in [w for w, sets in promising.items() if not len(sets)]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Composition:
     """A list of operators whose sum explains the observed frames.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> opsplit.Composition((0, 1), (1.0, 0.5), 0.01, {"c": 1.0}, "[c=1] + 0.5 [D=1]").operators
         (0, 1)
@@ -97,7 +97,7 @@ class Cost:
 class SearchResult:
     """The best compositions that a search scored, and the one it picked.
 
-    Example:
+    Examples:
         >>> splitter.search_result_.pick.label  # doctest: +SKIP
         '0.5 [c=0.9] + [D=0.3]'
     """

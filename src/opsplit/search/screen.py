@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from opsplit.search.estimate import Mechanisms
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Tried
 
@@ -49,24 +49,25 @@ class Screen:
         whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
         weights = (mix @ whole.to(mix)) * observed.dt
         n = len(rates)
-        self.excluded = ~rates.flatten(1).isfinite().all(1)
-        rates = rates.masked_fill(self.excluded.reshape(-1, *[1] * (rates.ndim - 1)), 0.0)
         self.integrals = (
             torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
         )
+        self.norms = self.integrals.square().sum(1)
+        # A rate that is not finite makes the norm so: zero times infinity is not a number.
+        self.excluded = ~self.norms.isfinite()
+        if bool(self.excluded.any()):
+            self.integrals[self.excluded], self.norms[self.excluded] = 0.0, 0.0
         self.mix = mix
         self.targets = observed.targets[window, -self.used :]
         change = self.targets - observed.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
         self.products = self.integrals @ self.change
-        self.norms = self.integrals.square().sum(1)
-        self.excluded |= ~self.norms.isfinite()
         if settings.refine != "none":
             # No strength makes an operator without effect useful.
             self.excluded |= self.norms == 0
         self.columns: dict[int, Tensor] = {}
         self.n = n
-        self.mechanisms = Mechanisms.of(objective.dictionary.coefficients, n, self.integrals)
+        self.mechanisms = objective.mechanisms(window)
 
     def residual(self, predicted: Tensor) -> Tensor:
         """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""
@@ -80,12 +81,6 @@ class Screen:
         normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
         found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
         return found.nan_to_num(0.0)
-
-    def column(self, member: int) -> Tensor:
-        """Inner products of all operators with one."""
-        if member not in self.columns:
-            self.columns[member] = self.integrals @ self.integrals[member]
-        return self.columns[member]
 
     def singles(self, settings: Pursuit) -> Sets:
         """All operators by themselves."""
@@ -130,11 +125,13 @@ class Screen:
 
     def _gram_columns(self, members: Tensor) -> Tensor:
         """Inner products of all operators with those of the sets: `(k, n, m)`."""
-        return (
-            torch.stack([self.column(i) for i in members.flatten().tolist()])
-            .reshape(*members.shape, self.n)
-            .transpose(1, 2)
-        )
+        wanted = members.flatten().tolist()
+        missing = [i for i in dict.fromkeys(wanted) if i not in self.columns]
+        if missing:
+            found = self.integrals[missing] @ self.integrals.T
+            self.columns.update(zip(missing, found, strict=True))
+        columns = torch.stack([self.columns[i] for i in wanted])
+        return columns.reshape(*members.shape, self.n).transpose(1, 2)
 
     def free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Best strengths `(k, n, m + 1)` and gains of adding every operator to sets.
@@ -173,11 +170,12 @@ class Screen:
         """The best sets, each once."""
         wanted = max(settings.width, settings.survivors or len(members))
         # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
-        first: dict[frozenset[int], int] = {}
-        for i, (own, value) in enumerate(zip(members.tolist(), gain.tolist(), strict=True)):
-            if value > -math.inf:
-                first.setdefault(frozenset(own), i)
-        rows = torch.tensor(list(first.values()), dtype=torch.long, device=gain.device)
+        rows = (gain > -math.inf).nonzero()[:, 0]
+        if members.shape[1] > 1 and len(rows):
+            _, same = torch.unique(members[rows].sort(1).values, dim=0, return_inverse=True)
+            place = torch.arange(len(rows), device=rows.device)
+            first = torch.full_like(place, len(rows)).scatter_reduce(0, same, place, "amin")
+            rows = rows[first[first < len(rows)].sort().values]
         order = torch.sort(gain[rows], descending=True, stable=True).indices
         chosen = rows[order[:wanted]]
         left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
@@ -251,8 +249,15 @@ def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:
     Each integrates the cubic through the four nearest frames (fewer if there are fewer) that no
     gap separates; `joined` says between which neighbours there is none. Rows of gaps are zero.
     """
+    whole = (True,) * (len(times) - 1) if joined is None else tuple(joined.tolist())
+    return _weights(tuple(times.tolist()), whole)
+
+
+@lru_cache(maxsize=64)
+def _weights(times: tuple[float, ...], whole: tuple[bool, ...]) -> Tensor:
+    """The same for times that many windows have in common."""
     frames = len(times)
-    whole = [True] * (frames - 1) if joined is None else joined.tolist()
+    moments = torch.tensor(times, dtype=torch.float64)
     weights = torch.zeros(frames - 1, frames, dtype=torch.float64)
     for j in range(frames - 1):
         if not whole[j]:
@@ -265,8 +270,8 @@ def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:
         points = min(4, high - low + 1)
         first = max(low, min(j - 1, high + 1 - points))
         powers = torch.arange(points, dtype=torch.float64)
-        step = times[j + 1] - times[j]
-        at = (times[first : first + points] - times[j]) / step
+        step = moments[j + 1] - moments[j]
+        at = (moments[first : first + points] - moments[j]) / step
         weights[j, first : first + points] = step * torch.linalg.solve(
             at[None] ** powers[:, None], 1 / (powers + 1)
         )

@@ -89,7 +89,7 @@ class Strategy(Settings, ABC):
         finalists: how many compositions are finalists.
         slack: finalists fit at most this much worse than the best, as a share.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> isinstance(opsplit.Pursuit(max_seconds=2), opsplit.Strategy)
         True
@@ -153,7 +153,8 @@ class Strategy(Settings, ABC):
                     raise
                 stop(records, "interrupted")
         cost = objective.cost()
-        return [self._result(objective, record, cost) for record in records]
+        named = zip(objective.named, records, strict=True)
+        return [self._result(dictionary, record, cost) for dictionary, record in named]
 
     def final(self, record: Record) -> list[Tried]:
         """The pick's rivals: compositions that fit nearly as well, best first."""
@@ -184,7 +185,7 @@ class Strategy(Settings, ABC):
                 record.pick = min(final, key=lambda t: (t.free_run, t.error))
                 record.finalists = final
 
-    def _result(self, objective: Objective, record: Record, cost: Cost) -> SearchResult:
+    def _result(self, dictionary: OperatorDictionary, record: Record, cost: Cost) -> SearchResult:
         ranked = record.ranked()
         pick, status = record.pick, record.status
         if pick is None:
@@ -202,7 +203,7 @@ class Strategy(Settings, ABC):
         def composition(t: Tried) -> Composition:
             found = record.estimates.get(t.operators)
             made = Composition.of(
-                record.dictionary or objective.dictionary,
+                record.dictionary or dictionary,
                 t.operators,
                 t.error,
                 t.strengths,

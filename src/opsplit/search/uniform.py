@@ -25,7 +25,7 @@ class Uniform(Strategy):
         screen: look at a few transitions first and leave out sets that are already worse than
             the best of their length by more than the `slack`; this changes the cost only.
 
-    Example:
+    Examples:
         >>> import opsplit
         >>> splitter = opsplit.OperatorSplitter("combined", opsplit.Uniform(trials=200, seed=1))
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -84,6 +84,25 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.frames)
+
+    def only(self, windows: Sequence[int]) -> Windows:
+        """Some of the windows."""
+        at = list(windows)
+        return replace(
+            self, frames=self.frames[at], states=self.states[at], targets=self.targets[at],
+            sizes=self.sizes[at],
+        )  # fmt: skip
+
+    @classmethod
+    def together(cls, parts: Sequence[Windows]) -> Windows:
+        """Windows that were observed at the same times, one after the other."""
+        return replace(
+            parts[0],
+            frames=torch.cat([part.frames for part in parts]),
+            states=torch.cat([part.states for part in parts]),
+            targets=torch.cat([part.targets for part in parts]),
+            sizes=torch.cat([part.sizes for part in parts]),
+        )
 
     @property
     def device(self) -> torch.device:

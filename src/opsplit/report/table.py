@@ -1,0 +1,35 @@
+"""One table of rows: Parquet where pyarrow is installed, else CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opsplit._files import atomic, write_text
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every name that a row has, in the order of their appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def write_table(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write `table.parquet` or `table.csv`; the path of the file."""
+    names = columns_of(rows)
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([row.get(name) for name in names] for row in rows)
+        write_text(folder / "table.csv", stream.getvalue())
+        return folder / "table.csv"
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    with atomic(folder / "table.parquet") as partial:
+        parquet.write_table(pyarrow.table(columns), partial)
+    return folder / "table.parquet"

@@ -196,13 +196,6 @@ def test_cache_that_cannot_be_written(files: Path, refused: Refused) -> None:
     assert "notes.txt/below" in refused(line)
 
 
-@pytest.mark.parametrize("command", ["generate", "pretrain", "extract --model spectral"])
-def test_out_is_needed_where_files_are_the_result(
-    files: Path, refused: Refused, command: str
-) -> None:
-    assert "give --out a folder" in refused(f"{command} --out None")
-
-
 FIT = "predict good.npy --dt 0.1 --model spectral"
 
 

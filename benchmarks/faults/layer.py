@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opsplit import _files, _processes
+from opsplit import _files
 
 PLAN = "OPSPLIT_FAULT_PLAN"
 STAGES = ("begin", "half", "end")
@@ -104,9 +104,11 @@ def open_rows(path: Path, mode: str, **more: Any) -> Appended:
     return Appended(builtins.open(path, mode, **more), path)
 
 
-def begin_worker() -> None:
+def begin(workers: int) -> None:
     """The initialiser of a pool's workers."""
-    _processes.begin_worker()
+    from opsplit.parallel import pool
+
+    pool.begin(workers)
 
 
 _files.atomic = atomic

@@ -113,7 +113,7 @@ def test_a_folder_without_fields(
     """A folder means all files in it; one that holds no fields is a failed row, not a result."""
     assert "add --out DIR" in refused("identify spectral --dt 0.1 --model spectral")
     with pytest.raises(SystemExit) as end:
-        main("identify spectral --dt 0.1 --model spectral --out found".split())
+        main(["identify", "spectral", "--dt", "0.1", "--model", "spectral", "--out", "found"])
     assert end.value.code == 1
     said = capsys.readouterr().out
     assert "1 failed" in said and "spectral/metrics.csv has the columns step" in said

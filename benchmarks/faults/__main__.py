@@ -356,12 +356,9 @@ def main() -> None:
     from opsplit import cli
     from opsplit._files import origin, write_json
     from opsplit.benchmark import rows
-    from opsplit.parallel import pool
 
     torch.set_num_threads(1)
     rows.open = layer.open_rows
-    # Workers that are started anew import the layer with their initialiser.
-    pool.begin = layer.begin
     for name in COMMANDS:
         cli.command_class(name)
     found = suite(args.commands.split(","), args.kills, args.seed, 60 * args.minutes)

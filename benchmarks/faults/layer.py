@@ -1,8 +1,8 @@
 """A file layer that stops inside a chosen write and says so, for a kill to fall there.
 
 It stands in for `opsplit._files.atomic` and for the file that measured rows are appended to, and
-must be imported before the modules that use them. The plan comes from the environment, so that
-worker processes follow it too:
+must be imported before the modules that use them. Worker processes, which begin anew, write
+without it. The plan comes from the environment:
 
     {"log": file, "write": number, "stage": "begin" | "half" | "end", "release": file}
 
@@ -102,13 +102,6 @@ class Appended:
 
 def open_rows(path: Path, mode: str, **more: Any) -> Appended:
     return Appended(builtins.open(path, mode, **more), path)
-
-
-def begin(workers: int) -> None:
-    """The initialiser of a pool's workers."""
-    from opsplit.parallel import pool
-
-    pool.begin(workers)
 
 
 _files.atomic = atomic

@@ -72,6 +72,7 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
     shutil.copy(tmp_path / "silent.npz", tmp_path / "archive.npy")
     (tmp_path / "notes.txt").write_text("1 2 3\n")
     (tmp_path / "notes.npy").write_text("1 2 3\n")
+    (tmp_path / "notes.doc").write_text("1 2 3\n")
     (tmp_path / "folder.npy").mkdir()
     return tmp_path
 
@@ -80,9 +81,9 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
     "file, words",
     [
         ("missing.npy", "No such file: missing.npy"),
-        ("folder.npy", "folder.npy holds no .hdf5 or .h5 file"),
-        ("notes.txt", "notes.txt is none of .npy, .npz, .h5"),
-        ("spectral", "spectral holds no .hdf5 or .h5 file"),
+        ("folder.npy", "No data in folder.npy: no file there ends in one of .npy, .npz, .h5"),
+        ("notes.txt", "notes.txt: Read as (time 1, x 3), that is a single frame"),
+        ("notes.doc", "notes.doc is none of .npy, .npz, .h5"),
         ("notes.npy", "notes.npy cannot be read by numpy"),
         ("pickled.npy", "pickled.npy cannot be read by numpy"),
         ("cut.npy", "cut.npy cannot be read by numpy"),
@@ -106,6 +107,18 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
     assert words in refused(f"{command} {file} --dt 0.1 --model spectral")
 
 
+def test_a_folder_without_fields(
+    files: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder means all files in it; one that holds no fields is a failed row, not a result."""
+    assert "add --out DIR" in refused("identify spectral --dt 0.1 --model spectral")
+    with pytest.raises(SystemExit) as end:
+        main(["identify", "spectral", "--dt", "0.1", "--model", "spectral", "--out", "found"])
+    assert end.value.code == 1
+    said = capsys.readouterr().out
+    assert "1 failed" in said and "spectral/metrics.csv has the columns step" in said
+
+
 @pytest.mark.parametrize(
     "line, words",
     [
@@ -117,7 +130,7 @@ def test_files(files: Path, refused: Refused, command: str, file: str, words: st
         ("describe good.npy --dt 0.1 --ndim 0", "Fields have 1 to 3 space axes, got ndim=0"),
         ("search good.npy --dt 0.1 --model unet --extent 3000", "Is --extent right?"),
         ("search good.npy --dt 0.1 --model spectral --family unet", "not 'unet'"),
-        ("search silent.npz --model spectral", "Nothing says the time between frames; add --dt"),
+        ("search silent.npz --model spectral", "silent.npz does not say the time between frames"),
         ("search good.npy --model spectral", "does not say the time between frames; add --dt"),
         ("search good.npy --dt 0.1 --model spectral --trajectory 1", "trajectories 0..0"),
         ("search good.npy --dt 0.1 --model spectral --trajectory -1", "trajectories 0..0"),
@@ -194,13 +207,6 @@ def test_folders_that_cannot_be_written(files: Path, refused: Refused, command: 
 def test_cache_that_cannot_be_written(files: Path, refused: Refused) -> None:
     line = "benchmark --method persistence --n 1 --cache notes.txt/below --out results"
     assert "notes.txt/below" in refused(line)
-
-
-@pytest.mark.parametrize("command", ["generate", "pretrain", "extract --model spectral"])
-def test_out_is_needed_where_files_are_the_result(
-    files: Path, refused: Refused, command: str
-) -> None:
-    assert "give --out a folder" in refused(f"{command} --out None")
 
 
 FIT = "predict good.npy --dt 0.1 --model spectral"

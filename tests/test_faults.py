@@ -12,6 +12,7 @@ import pytest
 SUITE = Path(__file__).parents[1] / "benchmarks" / "faults"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_kills_inside_writes(tmp_path: Path) -> None:
     out = tmp_path / "faults.json"

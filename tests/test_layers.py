@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,21 @@ def equation_names() -> re.Pattern[str]:
     return re.compile("|".join(words), re.IGNORECASE)
 
 
+def without_examples(text: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines, except the examples of docstrings and what they print."""
+    example = False
+    for i, line in enumerate(map(str.strip, text.splitlines()), 1):
+        inside = example and line != "" and not line.endswith('"""')
+        example = line.startswith(">>>") or inside
+        if not example:
+            yield i, line
+
+
+def test_only_examples_and_what_they_print_are_left_out() -> None:
+    text = 'a\n    >>> f(\n    ... 1)\n    2\n\n    b\n    >>> g()\n    3\n    """\nc\n'
+    assert [line for _, line in without_examples(text)] == ["a", "", "b", '"""', "c"]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -74,7 +90,7 @@ def equation_names() -> re.Pattern[str]:
 )
 def test_no_module_knows_an_equation_by_name(path: str) -> None:
     pattern = equation_names()
-    lines = enumerate(map(str.strip, (PACKAGE / path).read_text().splitlines()), 1)
+    lines = without_examples((PACKAGE / path).read_text())
     found = [f"{path}:{i}: {line}" for i, line in lines if pattern.search(line)]
     assert not found, "\n".join(found)
 

@@ -108,13 +108,14 @@ def test_a_missing_time_step_is_reported_before_the_long_import(tmp_path: Path, 
     Predict(files=(tmp_path / "with.npz",), out=tmp_path / "out").check()
 
 
-def test_a_plane_given_to_a_model_of_lines_is_refused_for_its_dimension(
+def test_a_plane_given_to_a_model_of_lines_is_refused_for_its_channels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its operators are lifted to the plane, so that two space axes are no obstacle."""
     np.save(tmp_path / "u.npy", np.random.default_rng(0).normal(size=(16, 2, 32, 32)))
     line = ["predict", str(tmp_path / "u.npy"), "--dt", "1", "--out", str(tmp_path / "o")]
     text = told(capsys, *line, "--model", "advection-diffusion")
-    assert "1-D fields, these are 2-D" in text
+    assert "knows 1 channel(s) (u), the data have 2 (u0, u1)" in text
     assert len(text) < 300
 
 

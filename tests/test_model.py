@@ -235,7 +235,7 @@ def test_units_in_the_file_are_taken_before_those_of_the_family(tmp_path: Path) 
     [
         ({"channels": ("u", "v")}, r"2 channel\(s\) on 1 axes need operators of that size"),
         ({"grid": Grid((16, 16), (1.0, 1.0))}, r"1 channel\(s\) on 2 axes need operators"),
-        ({"dt": 1e9}, "steps from frame to frame"),
+        ({"dt": 1e9}, "steps for a duration of"),
         ({"operator": None}, "operator must be a OperatorFamily"),
         ({"recipe": "soup"}, "recipe must be one of in-context, codebook, plain"),
     ],

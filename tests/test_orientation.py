@@ -41,7 +41,7 @@ def line() -> OperatorDictionary:
 
 def rates(dictionary: OperatorDictionary, grid: Grid, u: torch.Tensor) -> torch.Tensor:
     every = torch.arange(len(dictionary))
-    return dictionary.prepare(grid, u).rate(every, u.expand(len(every), 1, *u.shape))
+    return dictionary.prepare(grid, u).rates(every, u[None])
 
 
 def test_directed_operators_get_a_copy_with_the_negative_rate() -> None:

@@ -50,7 +50,7 @@ def check_spectral(folder: Path, rate: Rate, theta: Tensor) -> Model:
     for dictionary in (model.dictionary, Model.load(model.save(folder / "new")).dictionary):
         for i in range(3):
             own = dictionary.prepare(GRID, u)
-            found = own.rate(torch.tensor([i]), u[None, None, None])[0, 0, 0]
+            found = own.rates(torch.tensor([i]), u[None, None])[0, 0, 0]
             expected = SCALE * rate(theta[i], u / SCALE)
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
             fine = SCALE * integrated(lambda v, i=i: rate(theta[i], v), u / SCALE, h, 400)

@@ -88,7 +88,7 @@ COMMANDS = {
         _frames, forced=True,
     ),
     "generate": Command(
-        "generate advection-diffusion --format hdf5 --split A+D --n 130 --frames 3 --processes 2",
+        "generate advection-diffusion --format hdf5 --split A+D --n 130 --frames 3 --workers 2",
         "data", _trajectories,
     ),
     "pretrain": Command(
@@ -356,12 +356,9 @@ def main() -> None:
     from opsplit import cli
     from opsplit._files import origin, write_json
     from opsplit.benchmark import rows
-    from opsplit.physics import dataset
 
     torch.set_num_threads(1)
     rows.open = layer.open_rows
-    # Workers that are started anew import the layer with their initialiser.
-    dataset.begin_worker = layer.begin_worker
     for name in COMMANDS:
         cli.command_class(name)
     found = suite(args.commands.split(","), args.kills, args.seed, 60 * args.minutes)

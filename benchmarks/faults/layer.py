@@ -1,8 +1,8 @@
 """A file layer that stops inside a chosen write and says so, for a kill to fall there.
 
 It stands in for `opsplit._files.atomic` and for the file that measured rows are appended to, and
-must be imported before the modules that use them. The plan comes from the environment, so that
-worker processes follow it too:
+must be imported before the modules that use them. Worker processes, which begin anew, write
+without it. The plan comes from the environment:
 
     {"log": file, "write": number, "stage": "begin" | "half" | "end", "release": file}
 
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opsplit import _files, _processes
+from opsplit import _files
 
 PLAN = "OPSPLIT_FAULT_PLAN"
 STAGES = ("begin", "half", "end")
@@ -102,11 +102,6 @@ class Appended:
 
 def open_rows(path: Path, mode: str, **more: Any) -> Appended:
     return Appended(builtins.open(path, mode, **more), path)
-
-
-def begin_worker() -> None:
-    """The initialiser of a pool's workers."""
-    _processes.begin_worker()
 
 
 _files.atomic = atomic

@@ -57,8 +57,12 @@ def coverage() -> list[str]:
             found = Calibration.load(locate(name, family))
             if found is None:
                 continue
-            names = list(next(iter(found.coverage.values())))
-            body = [[c, *(f"{row[k]:.1%}" for k in names)] for c, row in found.coverage.items()]
+            # A coefficient has no share where its column has none of its mechanism.
+            names = list(dict.fromkeys(k for row in found.coverage.values() for k in row))
+            body = [
+                [c, *(f"{row[k]:.1%}" if k in row else "" for k in names)]
+                for c, row in found.coverage.items()
+            ]
             text += [
                 f"{name}, {family}, {found.n} validation trajectories:",
                 table(["column", *names], body),

@@ -135,14 +135,48 @@ def atomic(path: Path) -> Iterator[Path]:
             os.fsync(stream.fileno())
         # Some libraries put a file of their own there, which the user's umask did not make.
         os.chmod(partial, mode)
-        os.replace(partial, path)
+        waiting = _waiting.get()
+        if waiting is None:
+            os.replace(partial, path)
+        else:
+            waiting[path] = partial
     except OSError as reason:
         raise OpsplitError(f"Cannot write {path}: {reason.strerror or reason}.") from None
     finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+        if partial not in (_waiting.get() or {}).values():
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
     if run is not None:
         run.files.append(path)
+
+
+_waiting: ContextVar[dict[Path, Path] | None] = ContextVar("opsplit-waiting", default=None)
+"""Files that are whole and wait for others: their places and where they are."""
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Inside, written files wait; at the end all take their places, after a failure none does.
+
+    The old files go first, the last one written before all others, and the new one of that name
+    comes last: a folder that has it never mixes files of two times, even after a kill.
+    """
+    if _waiting.get() is not None:
+        yield
+        return
+    waiting: dict[Path, Path] = {}
+    token = _waiting.set(waiting)
+    try:
+        yield
+        for path in reversed(waiting):
+            path.unlink(missing_ok=True)
+        for path, partial in waiting.items():
+            os.replace(partial, path)
+    finally:
+        _waiting.reset(token)
+        for partial in waiting.values():
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
 
 
 def remove_parts(folder: Path) -> None:

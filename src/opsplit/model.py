@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opsplit._files import inside, read_json, write_json
+from opsplit._files import inside, read_json, together, write_json
 from opsplit._tensors import (
     LARGEST,
     Shapes,
@@ -106,21 +106,20 @@ class Model:
             raise OpsplitError("A lifted model is not saved; save its dictionary, or lift again.")
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        # First away and last to come: a folder with it never mixes two models.
-        (target / "config.json").unlink(missing_ok=True)
         tensors = {
             name: (t.half() if t.numel() > HALF_ABOVE else t).detach().cpu().contiguous()
             for name, t in self.disco.state_dict().items()
         }
-        save_tensors(target / "model.safetensors", tensors)
-        self.dictionary.save(target, with_decoders=False)
-        write_json(target / "metrics.json", self.metrics)
-        if self.calibration is not None:
-            self.calibration.save(target)
-        write_json(
-            target / "config.json",
-            {"format": FORMAT, "version": __version__, **self.config.to_json()},
-        )
+        with together():
+            save_tensors(target / "model.safetensors", tensors)
+            self.dictionary.save(target, with_decoders=False)
+            write_json(target / "metrics.json", self.metrics)
+            if self.calibration is not None:
+                self.calibration.save(target)
+            write_json(
+                target / "config.json",
+                {"format": FORMAT, "version": __version__, **self.config.to_json()},
+            )
         return target
 
     @classmethod

@@ -103,7 +103,7 @@ def test_pursuit_stands_noise_that_breaks_regression_on_the_known_terms() -> Non
     for i in range(3):
         noisy, truth = with_noise(observed.data[i], 0.01, i), future.data[i]
         for name, option in (("pursuit", None), ("raw", False)):
-            s = OperatorSplitter(denoise=option).fit(noisy, observed.dt)
+            s = OperatorSplitter("advection-diffusion", denoise=option).fit(noisy, observed.dt)
             errors[name] += float((s.predict(34) - truth).norm() / truth.norm()) / 3
         found = PHYSICS.least_squares(noisy, observed.dt)
         mu = {k: torch.tensor([v], dtype=torch.float64) for k, v in found.items()}

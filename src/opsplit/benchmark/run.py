@@ -176,16 +176,15 @@ class Runner:
         """
         if not only_measured:
             self.fill([cell])
-        by_weights = cell.method in TRAINED
         table = RowTable(self.cache, cell.physics)
-        kept = table.of(self.series(cell, only_measured=True))
+        kept = table.of(self.series(cell, only_measured))
         rows = [kept[i] for i in sorted(kept) if i < cell.n]
         if not rows:
             return None
         facts = {**table.origins()[rows[-1].origin], "seed": self.seed}
         trainings = _trainings(self.model(cell))
-        if by_weights:
-            trainings = [self.trained.recorded(cell.physics, cell.method)]
+        if cell.method in TRAINED:
+            trainings = [self.trained.training(cell.physics, cell.method, only_measured)]
         return summarise(cell, rows, trainings) | facts
 
     def measure(self, cell: Cell, number: int, origin: str = "") -> Row:

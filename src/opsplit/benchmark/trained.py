@@ -50,18 +50,23 @@ class TrainedModels:
         found: dict[str, Any] = read_json(file).get(method, {}) if file.exists() else {}
         return found
 
+    def training(self, physics: str, method: str, only_measured: bool = False) -> dict[str, Any]:
+        """The facts of a training: that of the weights, or the one measured last."""
+        if not self.there(physics, method) or only_measured:
+            return self.recorded(physics, method)
+        made = self.load(physics, method)
+        facts = {k: made.facts[k] for k in KEPT if k in made.facts}
+        return {"mark": made.fingerprint(), **facts}
+
     def remember(self, physics: str, method: str) -> None:
         """Keep the facts of a training whose rows are measured now."""
-        made, file = self.load(physics, method), self._file(physics)
-        facts = {k: made.facts[k] for k in KEPT if k in made.facts}
+        file = self._file(physics)
         held = read_json(file) if file.exists() else {}
-        write_json(file, {**held, method: {"mark": made.fingerprint(), **facts}})
+        write_json(file, {**held, method: self.training(physics, method)})
 
     def mark(self, physics: str, method: str, only_measured: bool = False) -> str:
         """Which training rows belong to: that of the weights, or the one measured last."""
-        if self.there(physics, method) and not only_measured:
-            return self.load(physics, method).fingerprint()
-        return str(self.recorded(physics, method).get("mark", "none"))
+        return str(self.training(physics, method, only_measured).get("mark", "none"))
 
     def _file(self, physics: str) -> Path:
         return self.cache / f"{physics}.trained.json"

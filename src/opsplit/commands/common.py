@@ -87,7 +87,8 @@ class Common:
             if isinstance(value, int) and value > MOST:
                 flag = "--" + field.name.replace("_", "-")
                 raise OpsplitError(f"{flag} must be at most {MOST}, got {value}.")
-        if self.out is None and type(self).out is not None:
+        # The word None is what a script prints for a folder that it does not have.
+        if str(self.out) == "None" and (self.out or type(self).out) is not None:
             raise OpsplitError("This command writes files; give --out a folder instead of None.")
         if self.out is not None:
             try:
@@ -157,7 +158,11 @@ def once(
     if result is None:
         with writing(inputs) as made:
             kept.begin(made)
-            result = work()
+            try:
+                result = work()
+            except BaseException:
+                kept.withdraw()
+                raise
             kept.finish(made, result)
     if command.json:
         say(to_json(result))

@@ -35,9 +35,9 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
     from opsplit.report.table import write_table
 
     command.check()
+    files = data_files(command.files)
     if command.out is None:
         raise OpsplitError("Many trajectories need a folder for their table: add --out DIR.")
-    files = data_files(command.files)
     out, began = command.out, time.monotonic()
     forecasts = out / FORECASTS[kind] if steps else None
     ensemble = Ensemble(

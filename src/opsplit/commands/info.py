@@ -108,6 +108,9 @@ def _model(model: Any) -> dict[str, Any]:
 def _lines(value: dict[str, Any], indent: str = "") -> list[str]:
     lines = []
     for key, held in value.items():
+        if isinstance(held, list) and held and isinstance(held[0], dict):
+            # A table: its rows by number.
+            held = {str(i): row for i, row in enumerate(held, 1)}
         if isinstance(held, dict):
             lines += [f"{indent}{key}:", *_lines(held, indent + "  ")]
         else:

@@ -64,6 +64,11 @@ class Record:
             self._refuse_strangers(places)
         self._write(made, None)
 
+    def withdraw(self) -> None:
+        """Remove the record of a run that failed before it wrote anything."""
+        if self.file is not None and self._occupant(self.file.parent) is None:
+            self.file.unlink(missing_ok=True)
+
     def finish(self, made: Written, result: dict[str, Any]) -> None:
         """Write the result, the origin, and what was written."""
         self._write(made, result)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from opsplit._files import inside, read_json, write_json
+from opsplit._files import inside, read_json, together, write_json
 from opsplit._memory import check_room
 from opsplit._tensors import read_tensors, save_tensors, usual_defaults
 from opsplit.dictionary.lift import lifted, on_channels
@@ -294,10 +294,9 @@ class OperatorDictionary:
             tuple(map(float, self.max_strengths)),
         )
         text = {"format": FORMAT, **facts.to_json()}
-        # First away and last to come: a folder with it never mixes two dictionaries.
-        (target / "dictionary.json").unlink(missing_ok=True)
-        save_tensors(target / "dictionary.safetensors", tensors)
-        write_json(target / "dictionary.json", text, indent=None)
+        with together():
+            save_tensors(target / "dictionary.safetensors", tensors)
+            write_json(target / "dictionary.json", text, indent=None)
 
     @classmethod
     @usual_defaults()

@@ -17,6 +17,7 @@ from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.model import lifted_config
+from opsplit.operators import Spectral
 from opsplit.predict.units import Freedom
 from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
@@ -234,7 +235,9 @@ def unlike_training(
             f"The frames are {dt:.4g} apart; the model was trained on flows of "
             f"{config.dt:.4g}, {ratio(dt, config.dt)}."
         )
-    scaled = freedom.amplitude or config.rescale
+    family = config.operator
+    linear = isinstance(family, Spectral) and family.nonlinearity is None
+    scaled = freedom.amplitude or config.rescale or linear
     if size and not scaled and not _close([size], [config.scale], FACTOR):
         found[Code.AMPLITUDE] = (
             f"The fields have a size of {size:.4g}; those the model was trained on "

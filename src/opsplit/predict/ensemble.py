@@ -295,7 +295,10 @@ def data_files(places: Iterable[str | Path]) -> list[Path]:
         for match in matches:
             found += _inside(match) if match.is_dir() and not _is_store(match) else [match]
     if not found:
-        raise OpsplitError(f"No data in {', '.join(map(str, places))}.")
+        raise OpsplitError(
+            f"No data in {', '.join(map(str, places))}: no file there ends in one of "
+            f"{', '.join(SUFFIXES)}."
+        )
     return list(dict.fromkeys(found))
 
 

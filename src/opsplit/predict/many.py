@@ -44,6 +44,16 @@ def fit_many(
         extent: physical length of the domain per axis.
         splitter: model, search and other settings (default: those of `OperatorSplitter()`).
         batch: trajectories that are in memory and in shared calls together.
+
+    Returns:
+        A fitted splitter, or the error, for every trajectory in its order.
+
+    Examples:
+        >>> import opsplit
+        >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 2, seed=1).data[:, :16]
+        >>> like = opsplit.OperatorSplitter("advection-diffusion")
+        >>> [fit.status_ for fit in opsplit.fit_many(u, 10 / 99, 16.0, like)]
+        ['explained', 'explained']
     """
     if batch < 1:
         raise OpsplitError(f"batch counts trajectories and must be at least 1, got {batch}.")

@@ -16,7 +16,7 @@ class Clock:
 
     Arguments:
         before: seconds that earlier parts of the run took.
-        now: what counts as time: seconds that pass, or that processors work.
+        now: what counts as time: seconds that pass (default), or that processors work.
     """
 
     def __init__(
@@ -24,10 +24,11 @@ class Clock:
         budget: Budget,
         fabric: Fabric,
         before: float = 0.0,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] | None = None,
     ) -> None:
-        self.budget, self.fabric, self.before, self.now = budget, fabric, before, now
-        self.began, self.saved = now(), time.monotonic()
+        self.budget, self.fabric, self.before = budget, fabric, before
+        self.now = now or time.monotonic
+        self.began, self.saved = self.now(), time.monotonic()
 
     def seconds(self) -> float:
         """Training time so far."""

@@ -76,7 +76,7 @@ The data come from a solver that shares no code with the package
 mechanisms together, with new coefficients and new initial fields. `OperatorSplitter` observes
 16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise.
 
-The rows were measured at the commits in the last table. Since then training also evaluates
+The rows were measured at the commits that are listed at the end. Since then training also evaluates
 reactions point by point, follows fronts by finite volumes and tries few linear terms first; the
 ten equations were not measured again with these changes.
 

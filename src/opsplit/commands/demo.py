@@ -89,7 +89,7 @@ class Demo(Common):
             for k, v in r["true"].items()
             if k in r["coefficients"]
         )
-        errors = "\n".join(f"  {name:>12}  {e:.4f}" for name, e in r["nrmse"].items())
+        errors = "\n".join(f"  {name:>12}  {e:.2g}" for name, e in r["nrmse"].items())
         frames = r["frames"]
         return (
             f"A system of {self.physics} that no operator was trained on: "

@@ -61,7 +61,7 @@ class Comparison:
             *(f"{k:>9} {v:8.4g} {found[k]:10.4g}" for k, v in self.true.items() if k in found),
             "",
             "NRMSE of the forecast",
-            *(f"{name:>12} {error:.4f}" for name, error in self.errors.items()),
+            *(f"{name:>12} {error:.2g}" for name, error in self.errors.items()),
             "",
             "composition found:",
             *self.best.composition_.label.replace("] + ", "] +\n").split("\n"),

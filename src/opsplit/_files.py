@@ -155,6 +155,15 @@ _waiting: ContextVar[dict[Path, Path] | None] = ContextVar("opsplit-waiting", de
 
 
 @contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system refuses is said in one sentence."""
+    try:
+        yield
+    except OSError as reason:
+        raise OpsplitError(f"Cannot write {path}: {reason.strerror or reason}.") from None
+
+
+@contextlib.contextmanager
 def together() -> Iterator[None]:
     """Inside, written files wait; at the end all take their places, after a failure none does.
 
@@ -169,9 +178,11 @@ def together() -> Iterator[None]:
     try:
         yield
         for path in reversed(waiting):
-            path.unlink(missing_ok=True)
+            with _writing(path):
+                path.unlink(missing_ok=True)
         for path, partial in waiting.items():
-            os.replace(partial, path)
+            with _writing(path):
+                os.replace(partial, path)
     finally:
         _waiting.reset(token)
         for partial in waiting.values():

@@ -160,13 +160,19 @@ def _at_wall(lines: np.ndarray, distance: float) -> np.ndarray:
 
 def _inner(lines: np.ndarray) -> float:
     """The largest root mean square of fourth differences between inner points."""
-    found = np.sqrt(np.square(np.diff(lines, 4, axis=1)).mean(0)).max()
     # Rounding of stored numbers is not roughness.
-    return max(float(found), 1e-6 * float(np.abs(lines - lines.mean()).max()), 1e-300)
+    return max(_bend(lines), 1e-6 * float(np.abs(lines - lines.mean()).max()), 1e-300)
 
 
 def _roughness(ghosts: np.ndarray, lines: np.ndarray, scale: float) -> float:
     """Fourth differences across the first point, with three points beyond it, over the usual."""
     across = np.concatenate([ghosts, lines[:, :4]], 1)
-    found = float(np.sqrt(np.square(np.diff(across, 4, axis=1)).mean(0)).max()) / scale
+    found = _bend(across) / scale
     return found if np.isfinite(found) else float("inf")
+
+
+def _bend(lines: np.ndarray) -> float:
+    """The largest root mean square of fourth differences, whatever the size of the field."""
+    bends = np.diff(lines, 4, axis=1)
+    largest = float(np.abs(bends).max()) or 1.0
+    return largest * float(np.sqrt(np.square(bends / largest).mean(0)).max())

@@ -44,6 +44,7 @@ def find_multiples(
         rates: of operators at some positions on that state, `(k, ...)`.
     """
     leader = torch.cat([_leaders(p.double()) + begin for p, begin in _with_begin(parameters)])
+    sizes = torch.cat([p.double().norm(dim=1).cpu() for p in parameters])
     everyone = torch.arange(len(leader))
     factor = torch.ones(len(leader), dtype=torch.float64)
     followers = (leader != everyone).nonzero()[:, 0]
@@ -53,10 +54,10 @@ def find_multiples(
         row = torch.empty_like(everyone)
         row[concerned] = torch.arange(len(concerned))
         own, first = found[row[followers]], found[row[leader[followers]]]
-        ratio = (own * first).sum(1) / first.square().sum(1)
+        ratio = sizes[followers] / sizes[leader[followers]]
         missed = (own - ratio[:, None] * first).norm(dim=1)
         # Rates that are zero or not finite compare as wrong.
-        right = (missed < CLOSE * own.norm(dim=1)) & (ratio > 0)
+        right = missed < CLOSE * own.norm(dim=1)
         leader[followers[~right]] = followers[~right]
         factor[followers[right]] = ratio[right]
     basis, place = leader.unique(return_inverse=True)

@@ -7,7 +7,6 @@ needs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +24,7 @@ from opsplit.model import Model
 from opsplit.operators.spectral.filters import order_of
 from opsplit.operators.spectral.products import parse
 from opsplit.pretrain.evidence import Evidence
+from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import (
     Learned,
@@ -79,6 +79,7 @@ class Structure:
                 "error": float(one.error.mean()),
                 "worst": float(one.error.max()),
                 "environments": len(one.environments),
+                "complete": one.complete,
                 "rivals": [
                     {"structure": r.name, "terms": list(r.terms), "error": r.error}
                     for r in one.rivals
@@ -91,6 +92,12 @@ class Structure:
                 f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
                 "few frames, or terms that no structure has)"
             )
+        hurried = [row["mechanism"] for row in rows if not row["complete"]]
+        if hurried:
+            verdict += (
+                f"; {', '.join(hurried)}: the time was over before all structures were tried; "
+                "this is the best so far, and more minutes may improve it"
+            )
         mixed = [row["mechanism"] for row in rows if "+" in row["mechanism"]]
         if mixed:
             verdict += (
@@ -100,10 +107,13 @@ class Structure:
         return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
 
 
-def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> Structure:
-    """The structure of every mechanism in the data."""
+def learn_structure(
+    source: StoredSource, facts: Facts, quiet: bool = False, limit: Limit | None = None
+) -> Structure:
+    """The structure of every mechanism in the data, as good as the time until `limit` allows."""
     check_data(source.data)
-    began = time.monotonic()
+    limit = limit or Limit()
+    began = limit.now()
     evidence = Evidence(source.data, facts.scale)
     found, coefficients = mechanisms(source.data), source.coefficients()
     learned = []
@@ -113,8 +123,10 @@ def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> 
             labels = None
             if name in coefficients:
                 labels = coefficients[name][list(environments)].double()
-            learned.append(learn(evidence, name, environments, labels))
-    return Structure(tuple(learned), evidence, time.monotonic() - began)
+            # Time that a mechanism leaves is there for those after it.
+            own = limit.part(1 / (len(found) - i))
+            learned.append(learn(evidence, name, environments, labels, own))
+    return Structure(tuple(learned), evidence, limit.now() - began)
 
 
 def assemble(

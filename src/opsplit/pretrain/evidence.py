@@ -55,6 +55,11 @@ class Evidence:
                 self.unseen.append(u[:, min(cut, frames - 4) :])
         self.units = Units(_usual_wavenumber(self.fit, self.grid), _centre(self.fit))
 
+    @property
+    def measures(self) -> tuple[Grid, float, Units]:
+        """The grid, the time between frames, and the units of operators."""
+        return self.grid, self.dt, self.units
+
     def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
         return self._draw(self.unseen if unseen else self.fit, environments, seed)

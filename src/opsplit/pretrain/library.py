@@ -30,6 +30,8 @@ class Library:
 
     name: str
     atoms: tuple[Atom, ...]
+    group: str = "linear"
+    """Structures of one group are looked at together."""
 
 
 def libraries(channels: int, ndim: int) -> list[Library]:
@@ -40,19 +42,27 @@ def libraries(channels: int, ndim: int) -> list[Library]:
     axes = "xyz"[:ndim]
     held = list(_linear(channels, axes))
     out = [Library("linear", tuple(held)), Library("fractional", (*held, *_fractional(axes)))]
-    for name, atoms in (
-        ("polynomial of degree 2", _polynomial(channels, 2)),
-        ("polynomial of degree 3", _polynomial(channels, 3)),
-        ("polynomial of high degree", _high(channels)),
-        ("conservative polynomial", _conservative(channels, axes)),
-        ("products with derivatives", _slopes(channels, axes)),
-        ("products with potentials", _potentials(channels, axes)),
+    for name, group, atoms in (
+        ("polynomial of degree 2", "reactions", _polynomial(channels, 2)),
+        ("polynomial of degree 3", "reactions", _polynomial(channels, 3)),
+        ("polynomial of high degree", "reactions", _high(channels)),
+        ("conservative polynomial", "fluxes", _conservative(channels, axes)),
+        ("products with derivatives", "products", _slopes(channels, axes)),
+        ("products with potentials", "products", _potentials(channels, axes)),
     ):
         before = len(held)
         held += [atom for atom in atoms if atom not in held]
         if before < len(held) <= MOST_TERMS:
-            out.append(Library(name, tuple(held)))
+            out.append(Library(name, tuple(held), group))
     return out
+
+
+def stages(channels: int, ndim: int) -> list[list[Library]]:
+    """The same structures in groups: terms of a rich group are formed only if simple ones fail."""
+    groups: dict[str, list[Library]] = {}
+    for library in libraries(channels, ndim):
+        groups.setdefault(library.group, []).append(library)
+    return list(groups.values())
 
 
 def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily
+from opsplit.pretrain.limit import Limit
 
 STEP = 1e-4
 """Difference quotients change a weight by this share of its size."""
@@ -64,9 +65,10 @@ def errors(
 
 def refine(
     family: OperatorFamily, parameters: Tensor, free: Tensor, pairs: Sequence[Pairs], grid: Grid,
-    iterations: int = 6,
+    limit: Limit | None = None, iterations: int = 6,
 ) -> Tensor:  # fmt: skip
     """Weights `(E, P)` that forecast the pairs best; only those at the positions `free` change."""
+    limit = limit or Limit()
     best = parameters.clone()
     if not len(free):
         return best
@@ -75,6 +77,8 @@ def refine(
     size = best[:, free].abs()
     size = torch.maximum(size, 1e-3 * size.amax(1, keepdim=True)).clamp_min(1e-12)
     for _ in range(iterations):
+        if limit.over():
+            break
         normal, gradient = _normal(family, best, free, size, pairs, now, grid)
         lifted = normal + damping[:, None, None] * torch.diag_embed(
             normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300)

@@ -7,6 +7,7 @@ that hold more than rounding or noise, so that high derivatives do not amplify e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from opsplit.grid import Grid
 from opsplit.operators.spectral.filters import filter_symbol
 from opsplit.operators.spectral.products import Products, parse
 from opsplit.pretrain.library import Atom
+from opsplit.pretrain.limit import Limit
 from opsplit.search.screen import integration_weights
 
 FLOOR = 1e-5
@@ -170,10 +172,22 @@ def _shortened(fit: Moments, held_out: Moments, channel: int, choice: Choice) ->
 
 
 def moments(
-    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, units: Units
-) -> Moments:
-    """Inner products over trajectories `(trajectory, time, channel, *space)` of environments."""
-    parts = [_environment(u.double(), atoms, grid, dt, units) for u in environments]
+    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, units: Units,
+    limit: Limit | None = None,
+) -> Moments | None:  # fmt: skip
+    """Inner products over trajectories `(trajectory, time, channel, *space)` of environments.
+
+    None once it is foreseen that the time does not suffice.
+    """
+    limit = limit or Limit()
+    began, parts = limit.left(), []
+    for done, u in enumerate(environments):
+        # Environments take about as long as those before them.
+        usual = (began - limit.left()) / done if done else 0.0
+        if limit.end < math.inf and limit.left() < usual * (len(environments) - done):
+            limit.hit = True
+            return None
+        parts.append(_environment(u.double(), atoms, grid, dt, units))
     gram, share, whole = (torch.stack(x) for x in zip(*parts, strict=True))
     return Moments(gram, share, whole)
 

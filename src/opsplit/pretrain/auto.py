@@ -41,6 +41,10 @@ from opsplit.terms import Term
 GOOD = 0.05
 """Operators serve in compositions where they leave less than this share of the change on average,
 and no environment leaves ten times as much."""
+UNSURE = 1.1
+"""Squared errors up to so many times those of the noise in the frames are noise."""
+MOST_NOISE = 0.6
+"""Where noise makes more than this share of the change, nothing is known about the rest."""
 EXACT = 1e-5
 """Directions of codes are added until they miss less than this share of the weights."""
 MOST_DIRECTIONS = 8
@@ -78,6 +82,8 @@ class Structure:
                 "terms": terms,
                 "error": float(one.error.mean()),
                 "worst": float(one.error.max()),
+                "noise": float(one.noise.mean()),
+                "beyond_noise": float(beyond_noise(one).mean()),
                 "environments": len(one.environments),
                 "complete": one.complete,
                 "rivals": [
@@ -85,12 +91,20 @@ class Structure:
                     for r in one.rivals
                 ],
             })  # fmt: skip
-        weak = [row["mechanism"] for row in rows if row["error"] > GOOD or row["worst"] > 10 * GOOD]
+        weak = [one.mechanism for one in self.learned if is_weak(one)]
         verdict = "good for compositions"
         if weak:
             verdict = (
                 f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
                 "few frames, or terms that no structure has)"
+            )
+        noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
+        if noisy:
+            names = ", ".join(row["mechanism"] for row in noisy)
+            verdict += (
+                f"; the frames of {names} hold noise, which makes up to "
+                f"{max(row['noise'] for row in noisy):.0%} of the change of a step and was taken "
+                "off before judging"
             )
         hurried = [row["mechanism"] for row in rows if not row["complete"]]
         if hurried:
@@ -105,6 +119,18 @@ class Structure:
                 "their coefficients can only be told apart by other trajectories"
             )
         return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
+
+
+def beyond_noise(one: Learned) -> Tensor:
+    """Errors `(E,)` of a step without the part that noise in the frames explains."""
+    return (one.error.square() - UNSURE * one.noise.square()).clamp_min(0).sqrt()
+
+
+def is_weak(one: Learned) -> bool:
+    """Whether operators leave too much of the change, or noise hides what they leave."""
+    left = beyond_noise(one)
+    hidden = float(one.noise.mean()) > MOST_NOISE
+    return hidden or float(left.mean()) > GOOD or float(left.max()) > 10 * GOOD
 
 
 def learn_structure(

@@ -48,6 +48,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
         ("polynomial of high degree", "reactions", _high(channels)),
         ("conservative polynomial", "fluxes", _conservative(channels, axes)),
         ("products with derivatives", "products", _slopes(channels, axes)),
+        ("fluxes along curvature", "products", _stresses(channels, axes)),
         ("products with potentials", "products", _potentials(channels, axes)),
     ):
         before = len(held)
@@ -71,8 +72,12 @@ def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:
 
 
 def _fractional(axes: str) -> Iterator[Atom]:
-    for name in ("half", "abs", "abs.half", "lap.half", "abs3", *(f"{a}.abs" for a in axes)):
+    """Symbols of broken and of negative order, the latter of forces by a potential."""
+    for name in ("half", "abs", "abs.half", "lap.half", "abs3"):
         yield Atom(name, linear=True)
+    for a in axes:
+        yield Atom(f"{a}.abs", linear=True)
+        yield Atom(f"p{a}", linear=True)
 
 
 def _linear(channels: int, axes: str) -> Iterator[Atom]:
@@ -101,7 +106,7 @@ def _high(channels: int) -> Iterator[Atom]:
 
 
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:
-    for degree in (2, 3):
+    for degree in (2, 3, 4) if channels == 1 else (2, 3):
         for chosen in combinations_with_replacement(range(channels), degree):
             for outer in (*axes, "lap"):
                 yield Atom("*".join(map(str, chosen)) + "@" + outer, linear=False)
@@ -118,6 +123,13 @@ def _slopes(channels: int, axes: str) -> Iterator[Atom]:
             if not slope.startswith(f"{channel}:"):
                 # A flux along the gradient of another channel, as in chemotaxis.
                 yield Atom(f"{channel}*{slope}@{slope[-1]}", linear=False)
+
+
+def _stresses(channels: int, axes: str) -> Iterator[Atom]:
+    """Fluxes along the gradient of a curvature, as surface tension makes them in a film."""
+    for channel, a in product(range(channels), axes):
+        for power in (1, 2, 3) if channels == 1 else (1,):
+            yield Atom("*".join([f"{channel}"] * power) + f"*{channel}:{a}.lap@{a}", linear=False)
 
 
 def _potentials(channels: int, axes: str) -> Iterator[Atom]:

@@ -28,8 +28,8 @@ from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import ENOUGH, make_family, refined, with_steps
 from opsplit.pretrain.library import Atom, Library, atoms_of, stages
 from opsplit.pretrain.limit import Limit
-from opsplit.pretrain.refine import errors
-from opsplit.pretrain.regression import OutOfTime, moments, select
+from opsplit.pretrain.refine import errors, noise_floor
+from opsplit.pretrain.regression import moments, select
 from opsplit.trajectories import Trajectories
 
 
@@ -54,6 +54,8 @@ class Learned:
     """`(E, P)`"""
     error: Tensor
     """Of short forecasts on unseen fields, relative to the change, `(E,)`."""
+    noise: Tensor
+    """The part of that error which white noise in the frames explains, `(E,)`."""
     rivals: tuple[Rival, ...]
     complete: bool = True
     """Whether there was time for all that could be tried."""
@@ -112,8 +114,12 @@ def learn(
     if labels is not None:
         parameters = pooled(family, parameters, labels, [*train, *check], evidence)
     found = errors(family, parameters, check, grid)
+    size = torch.stack([evidence.noise[i] for i in environments])
+    floor = noise_floor(family, parameters, check, size, grid)
     rivals = tuple(rival for rival, *_ in tried)
-    return Learned(name, tuple(environments), family, parameters, found, rivals, not limit.hit)
+    return Learned(
+        name, tuple(environments), family, parameters, found, floor, rivals, not limit.hit
+    )
 
 
 def _candidates(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_structure import LINE, PLANTED, VALUES, fields, planted
+from planting import LINE, PLANTED, VALUES, fields, planted
 
 from opsplit import OperatorSplitter, Trajectories, pretrain
 from opsplit.model import Model
@@ -48,8 +48,9 @@ def test_parts_of_a_limit_end_inside_it(seconds: float, share: float) -> None:
     part = whole.part(share)
     assert part.end <= whole.end * (1 + 1e-12)
     assert math.isinf(Limit().part(share).end) and not Limit().over()
-    assert whole.over() == whole.hit == (seconds == 0)
-    assert not part.hit or part.over()
+    assert not whole.hit and not part.hit
+    assert whole.over() == whole.hit == (whole.end <= 5.0)
+    assert part.over() == part.hit == (part.end <= 5.0)
 
 
 def test_a_clock_that_is_over_leaves_a_complete_model(slopes: Trajectories, tmp_path: Path) -> None:
@@ -95,9 +96,8 @@ def test_the_time_of_the_structure_counts_for_the_whole_run(
 
     monkeypatch.setattr("opsplit.pretrain.run.learn_structure", noted)
     training = replace(preset_settings("tiny", stored=True)[1], budget=Budget(minutes=0.5))
-    model = pretrain(
-        slopes, tmp_path, training=training, preset="tiny", execution=Execution(threads=1, quiet=True)
-    )  # fmt: skip
+    alone = Execution(threads=1, quiet=True)
+    model = pretrain(slopes, tmp_path, training=training, preset="tiny", execution=alone)
     assert given[0] <= 0.7 * 30
     assert model.metrics["minutes"] < 0.2
 
@@ -127,7 +127,7 @@ def test_noise_is_not_taken_for_missing_terms_nor_missing_terms_for_noise() -> N
     assert is_weak(learn(Evidence(forced, 1.0), "D", mechanisms(forced)["D"]))
 
 
-def test_weak_operators_never_count_as_explained(slopes: Trajectories, tmp_path: Path) -> None:
+def test_weak_operators_never_count_as_explained(slopes: Trajectories) -> None:
     source = StoredSource(slopes)
     facts = source.facts("any")
     structure = learn_structure(source, facts, quiet=True)

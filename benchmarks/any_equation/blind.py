@@ -3,7 +3,11 @@
 The first round was written down after the method worked on the ten. What it showed led to changes
 of the method, so its present numbers are no longer those of a blind test. The second round was
 written down after these changes, and nothing was changed for it. Some equations hold terms that
-the library of candidates does not have; these show what happens then.
+the library of candidates does not have; these show what happens then. The third round has awkward
+data: noise in the training frames, few trajectories, odd grids, negative coefficients, coefficients
+over two decades, SI units, channels of different size. Three of its equations led to changes:
+`generalized-kdv` (fluxes of degree 4), `beta-plane` (a linear force by a potential) and `benney`
+(noise in the frames was taken for missing terms).
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ PLANTED = {
     "reaction": (family(("",), ("0*0*0",)), [1.0, -1.0]),
     "flux": (family((), ("0*0@x",)), [-0.3]),
     "cubic flux": (family((), ("0*0*0@x",)), [-0.2]),
+    "quartic flux": (family((), ("0*0*0*0@x",)), [-0.05]),
+    "potential": (family(("px",), ()), [1.0]),
     "slope": (family((), ("0:x*0:x",)), [-0.1]),
     "fractional": (family(("abs.half",), ()), [-0.2]),
 }

@@ -18,6 +18,7 @@ from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.refine import errors
+from opsplit.pretrain.regression import Moments, select
 from opsplit.pretrain.sources import StoredSource
 from opsplit.pretrain.structure import Learned, learn, mechanisms, used_terms
 from opsplit.trajectories import Trajectories
@@ -126,6 +127,19 @@ def test_white_noise_of_a_thousandth_does_not_hide_the_structure() -> None:
     data = replace(data, data=data.data + 1e-3 * noise)
     one = learn(Evidence(data, 1.0), "r", mechanisms(data)["r"])
     assert found(one) == {"", "0*0*0"}
+
+
+def test_terms_that_help_only_together_are_found() -> None:
+    """The best single term is a third one that looks like the difference of two large ones."""
+    draws = torch.Generator().manual_seed(3)
+    a, b = torch.randn(2, 400, generator=draws, dtype=torch.float64)
+    features = torch.stack([a, a + 0.05 * b, b + 0.3 * a * a, b * b - 1])
+    target = 20 * (features[1] - features[0]) + 0.02 * torch.randn(400, generator=draws)
+    halves = []
+    for some in (slice(0, 200), slice(200, 400)):
+        x, y = features[:, some], target[some]
+        halves.append(Moments((x @ x.T)[None, None], (x @ y)[None, None], (y @ y)[None, None]))
+    assert set(select(*halves, 0, range(4)).terms) == {0, 1}
 
 
 def test_growth_is_bounded_beyond_what_the_data_hold() -> None:

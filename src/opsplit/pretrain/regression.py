@@ -36,6 +36,8 @@ NEARLY = 1.25
 """A structure with fewer terms is taken where it leaves at most this much more."""
 NEGLIGIBLE = 1e-10
 """Shares of the squared change that nobody explains: stored numbers are rounded."""
+FEW = 24
+"""So many candidates, or fewer, are also tried all at once, and those not needed dropped."""
 MOST = 3_000_000
 """Numbers of all terms on all frames that are held at once."""
 
@@ -107,7 +109,13 @@ def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]
             break
     best = min(choice.left for choice in path)
     first = next(c for c in path if c.left <= NEARLY * best + NEGLIGIBLE)
-    return _shortened(fit, held_out, channel, first)
+    grown = _shortened(fit, held_out, channel, first)
+    if len(allowed) > FEW:
+        return grown
+    # Terms that help only together are never picked one by one.
+    left = _typical(held_out.left(channel, allowed, fit.solve(channel, allowed)))
+    shrunk = _shortened(fit, held_out, channel, Choice(tuple(allowed), left))
+    return shrunk if NEARLY * shrunk.left + NEGLIGIBLE < grown.left else grown
 
 
 def _typical(left: Tensor) -> float:

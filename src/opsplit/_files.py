@@ -207,6 +207,9 @@ def _alive(process: int) -> bool:
         return False
     except OSError:
         pass
+    # A process that has ended, and whose parent has not asked how, writes no more.
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     return True
 
 

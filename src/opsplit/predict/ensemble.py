@@ -95,6 +95,8 @@ class Ensemble:
             where: the workers.
         """
         shared = self._loaded()
+        if self.out is not None and self.store is None:
+            remove_parts(self.out)  # Of workers that were killed.
         unread: list[Row] = []
         items = shared._items(files, done, unread)
         for outcome in run_items(fit_item, items, shared, where, Item.split):

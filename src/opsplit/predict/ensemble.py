@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opsplit._files import remove_parts
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
 from opsplit.io.forecast_store import prepare_store, store_forecast

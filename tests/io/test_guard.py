@@ -184,7 +184,6 @@ def test_every_end_of_the_helper_is_a_sentence(
     for answer, words in (
         (-signal.SIGSEGV, r"bad\.h5 crashes the library"),
         (-signal.SIGXCPU, r"bad\.h5 cannot be opened in 8 s of the processor"),
-        (-signal.SIGTERM, r"bad\.h5 cannot be opened in 600 s: its disk"),
         ({"memory": "yes"}, r"bad\.h5 asks for more memory"),
         ({"failed": "no\nsignature"}, r"bad\.h5 cannot be read as HDF5 \(no signature\)"),
     ):

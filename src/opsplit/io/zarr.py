@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from opsplit._deadline import check_time
 from opsplit._files import read_json
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
@@ -54,6 +55,7 @@ def _check(path: Path) -> None:
     for number, header in enumerate(headers):
         if number >= MANY:
             raise OpsplitError(f"{path} holds more than {MANY} arrays and groups.")
+        check_time(path)
         if header.resolve().is_relative_to(path.resolve()):
             _check_array(path, header, read_json(header))
         else:

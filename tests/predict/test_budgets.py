@@ -82,7 +82,7 @@ def test_reading_stops_between_frames_and_between_rows(
     path, u = tmp_path / "u.csv", np.random.default_rng(0).normal(size=(500, 16))
     np.savetxt(path, u)
     monkeypatch.setattr("opsplit.io.recording.PIECE_MB", 1e-9)
-    monkeypatch.setattr("opsplit.io.csv.ROWS", 7)
+    monkeypatch.setattr("opsplit.io.csv.PIECE", 7)
     recording, read = opsplit.read(path, dt=0.1), []
     with within(100.0):
         np.testing.assert_array_equal(recording.frames()[:, 0], np.loadtxt(path))

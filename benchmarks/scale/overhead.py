@@ -63,7 +63,8 @@ def section(kept: dict) -> list[str]:
         "| place | items | seconds to the first result | milliseconds per item | of them CPU of "
         "the client | peak MB before | after |", "|---|---|---|---|---|---|---|",
         *(
-            f"| {name} | {one['items']:,} | {one['first_seconds']:.2g} | {one['milliseconds']:.3g} | "
+            f"| {name} | {one['items']:,} | {one['first_seconds']:.1f} | "
+            f"{one['milliseconds']:.3g} | "
             f"{one['client_cpu_milliseconds']:.3g} | {one['peak_before_mb']:.0f} | "
             f"{one['peak_after_mb']:.0f} |"
             for name, one in kept["places"].items()

@@ -140,7 +140,6 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
             value="random",
             label="Initial field",
             elem_id="field",
-            elem_id="field",
             min_width=240,
         )
     drawing = pad(gr, _ndim(names[0]))

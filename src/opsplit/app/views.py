@@ -14,7 +14,6 @@ from opsplit.app.job import Answer, Progress
 from opsplit.app.samples import Knob, constants
 from opsplit.display import html_table
 from opsplit.report.animation import Colours, film_picks
-from opsplit.report.template import typeset
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -96,7 +95,7 @@ def found(answer: Answer) -> str:
         if sample is not None:
             row["true"] = {**constants(sample.equation), **sample.coefficients}.get(name, "")
         rows.append(row)
-    text = f'<p class="equation" style="font-size:1.25rem">{typeset(splitter.equation_)}</p>'
+    text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])

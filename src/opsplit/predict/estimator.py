@@ -31,9 +31,10 @@ from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
+from opsplit.predict.rival_ends import explained
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.shown import Shown
-from opsplit.predict.started import Started, all_issues, start
+from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.window import channel_order
@@ -162,9 +163,8 @@ class OperatorSplitter(Shown):
             recording = observe(u, model.config, flags)
             if trajectory is not None:
                 recording = recording.part([trajectory])
-            started = start(plan, recording, model, dictionary, report)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-            found = started.explainer.best()
+            started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=3)

@@ -155,8 +155,9 @@ def _rival(
         fresh &= ~mechanisms.same_terms(other)
     if not own > 0 or not bool(fresh.any()):
         return None
-    best = int(torch.where(fresh, gain, -torch.inf).argmax())
-    return best if float(gain[best]) - without >= ALIKE * own else None
+    masked = torch.where(fresh, gain, -torch.inf)
+    best = int(masked.argmax())
+    return best if float(masked[best]) - without >= ALIKE * own else None
 
 
 def _gain(screen: Screen, members: list[int]) -> float:

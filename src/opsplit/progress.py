@@ -54,7 +54,7 @@ class Progress:
             self.printed = now
             gained = done - self.first
             line = f"{self.title} {100 * min(done, 1.0):.1f}%  {words}"
-            if 0 < gained and done < 1:
+            if gained > 0 and done < 1:
                 left = (now - self.began) * (1 - done) / gained
                 line += f"  {left / 60:.1f} min left"
             say(line, sys.stderr)

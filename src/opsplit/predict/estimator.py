@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._deadline import within
 from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
@@ -30,14 +31,14 @@ from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
+from opsplit.predict.rival_ends import explained
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.shown import Shown
-from opsplit.predict.started import Started, all_issues, start
+from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
-from opsplit.search.budget import within
 from opsplit.search.strategy import Report
 from opsplit.settings import shown
 from opsplit.splitting import Scheme
@@ -157,14 +158,13 @@ class OperatorSplitter(Shown):
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
-        recording = observe(u, model.config, flags)
-        if trajectory is not None:
-            recording = recording.part([trajectory])
         plan = self.plan()
         with within(plan.search.max_seconds):
-            started = start(plan, recording, model, dictionary, report)
+            recording = observe(u, model.config, flags)
+            if trajectory is not None:
+                recording = recording.part([trajectory])
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-            found = started.explainer.best()
+            started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from opsplit.boundary import OPEN
@@ -9,7 +10,7 @@ from opsplit.grid import Grid
 from opsplit.io.recording import Recording
 from opsplit.model import Model
 from opsplit.predict.compatibility import Code, Issue, Severity, lifted_issue
-from opsplit.predict.ends import SMOOTH, ends_of
+from opsplit.predict.ends import SMOOTH, Ends, ends_of
 from opsplit.predict.walls import Walls
 
 
@@ -32,8 +33,12 @@ class Adapted:
         return replace(self.recording, grid=replace(self.recording.grid, boundary="periodic"))
 
 
-def adapt(model: Model, recording: Recording) -> Adapted:
-    """The model on as many axes as the data have, and the walls between which the data lie."""
+def adapt(model: Model, recording: Recording, given: Sequence[Ends] | None = None) -> Adapted:
+    """The model on as many axes as the data have, and the walls between which the data lie.
+
+    Arguments:
+        given: ends to assume (default: those that the data or the frames say).
+    """
     grid, issues = recording.grid, []
     ndim = grid.ndim
     if ndim > model.config.ndim:
@@ -44,7 +49,8 @@ def adapt(model: Model, recording: Recording) -> Adapted:
     if ndim < trained.ndim or not trained.periodic or any(OPEN in w for w in grid.boundary):
         # Operators that know walls themselves, and data that do not fit, are left as they are.
         return Adapted(model, recording, free, tuple(issues))
-    ends = ends_of(recording)
+    ends = ends_of(recording) if given is None else given
+    issues += _undecided(ends)
     walls = Walls.of(grid, ends)
     if not walls.any:
         return Adapted(model, recording, free, tuple(issues))
@@ -63,6 +69,17 @@ def _between(grid: Grid, walls: Walls) -> Grid:
         if axis is not None:
             extent[i] *= axis.points / axis.steps
     return replace(grid, extent=tuple(extent))
+
+
+def _undecided(ends: Sequence[Ends]) -> list[Issue]:
+    """The note on ends that noise hides."""
+    words = [
+        f"Noise hides what the ends of {name} are: they are taken for periodic, {one.rival} ends "
+        "suit the frames as well; say boundary."
+        for name, one in zip("xyz", ends, strict=False)
+        if one.rival
+    ]
+    return [Issue(Code.WALLS, Severity.NOTE, text) for text in words]
 
 
 def _note(walls: Walls) -> Issue:

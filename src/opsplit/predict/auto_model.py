@@ -114,8 +114,10 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
     names = list(candidates(splitter.family))
     for number, (name, family) in enumerate(names):
         late = bool(fits) and time.perf_counter() - began > most
-        if late or _settled(fits, name, family):
+        twin = any(one.model == name and one.family == _usual(name) for one, _ in fits)
+        if late or twin or _settled(fits, name, family):
             why = "time is up" if late else "another model explains the data"
+            why = "its usual operators were tried" if twin else why
             ranking.append(Ranked(name, family, words=f"not tried: {why}"))
             continue
 
@@ -155,7 +157,8 @@ def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family:
     """Whether a model cannot, or need not, be better than those that were tried.
 
     Families other than the usual one of a name, and models that would have to be lifted to more
-    axes, are for data that no other model explains.
+    axes, are for data that no other model explains; the same equations with other operators
+    explain nothing new.
     """
     if any((one.unexplained or 0.0) < EQUAL for one, _ in fits):
         return True

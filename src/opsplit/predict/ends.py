@@ -8,17 +8,20 @@ fourth difference at the end, over the largest between inner points.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from opsplit.boundary import DIRICHLET, NEUMANN, PERIODIC, Side, sides
 from opsplit.io.recording import Recording
+from opsplit.predict.noisy_ends import FOURTH, SHARE, SURE, Guess, best_walls, guesses, looks_noisy
 
 SMOOTH = 3.0
 """A continuation is smooth up to this roughness."""
 CLEARLY = 3.0
 """Walls are taken for granted only if they are so many times smoother than a periodic end."""
+NOISY = 0.5
+"""Fourth differences of which noise makes more than this share say nothing about ends."""
 FRAMES = 8
 """Frames that are looked at."""
 FEWEST = 8
@@ -49,6 +52,8 @@ class Ends:
     """Whether the data or the caller say what they are."""
     periodic: float
     """Roughness of a periodic continuation."""
+    rival: str = ""
+    """Other ends that suit frames with noise as well."""
 
     @property
     def walls(self) -> bool:
@@ -76,15 +81,21 @@ def ends_of(recording: Recording, by_frames: bool = False) -> list[Ends]:
     Arguments:
         by_frames: look at the frames alone, whatever else is said.
     """
-    count = recording.shape[1]
-    step = max(1, count // FRAMES)
-    u = recording.fetch(0, slice(0, count, step)).astype(np.float64)
-    u = u[np.isfinite(u).reshape(len(u), -1).all(1)]
+    u = frames_for_ends(recording)
     said = "boundary" in recording.known and not by_frames
     return [
         _ends(np.moveaxis(u, 2 + axis, -1), word if said else PERIODIC, said)
         for axis, word in enumerate(recording.grid.boundary)
     ]
+
+
+def frames_for_ends(recording: Recording) -> np.ndarray:
+    """Some whole frames `(time, channel, *space)` of the first trajectory."""
+    count = recording.shape[1]
+    step = max(1, count // FRAMES)
+    u = recording.fetch(0, slice(0, count, step)).astype(np.float64)
+    whole: np.ndarray = u[np.isfinite(u).reshape(len(u), -1).all(1)]
+    return whole
 
 
 def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
@@ -102,6 +113,10 @@ def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
         found = [_best(v, side, scale) for v, side in ((lines, left), (lines[:, ::-1], right))]
         return Ends(found[0], found[1], True, around)
     periodic = Ends(End(left, 0.0, around), End(right, 0.0, around), False, around)
+    if looks_noisy(u):
+        found = guesses(lines)
+        if FOURTH * found[0].noise > NOISY * scale:
+            return _by_waves(found, periodic)
     if around <= SMOOTH:
         return periodic
     kinds = (Side(DIRICHLET), Side(NEUMANN))
@@ -111,6 +126,19 @@ def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
     ]
     walls = Ends(best[0], best[1], False, around)
     return walls if walls.smooth and around > CLEARLY * walls.roughness else periodic
+
+
+def _by_waves(found: list[Guess], periodic: Ends) -> Ends:
+    """The ends of lines with noise."""
+    best = best_walls(found)
+    around = next(guess for guess in found if not guess.walls)
+    made = [End(side, at) for side, at in zip(best.sides, best.distances, strict=True)]
+    walls = Ends(made[0], made[1], False, periodic.periodic)
+    # What waves leave of rough fields is not as independent as noise.
+    sure = max(SURE, SHARE * best.numbers)
+    if abs(best.likelihood - around.likelihood) < sure:
+        return replace(periodic, rival=walls.words)
+    return walls if best.likelihood > around.likelihood else periodic
 
 
 def _best(lines: np.ndarray, side: Side, scale: float) -> End:

@@ -25,14 +25,16 @@ from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
+    weak_parts,
 )
 from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
+from opsplit.predict.rival_ends import explained
 from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
 from opsplit.predict.shown import Shown
-from opsplit.predict.started import Started, all_issues, start
+from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.window import channel_order
@@ -161,9 +163,8 @@ class OperatorSplitter(Shown):
             recording = observe(u, model.config, flags)
             if trajectory is not None:
                 recording = recording.part([trajectory])
-            started = start(plan, recording, model, dictionary, report)
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
-            found = started.explainer.best()
+            started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
         for note in self.notes_:
             warnings.warn(note, OpsplitWarning, stacklevel=3)
@@ -199,7 +200,10 @@ class OperatorSplitter(Shown):
         self._like, self._found, self._walls = like(given, observed), found, walls
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
-        self._judge(found, issues, None if dictionary is not None else model.calibration)
+        own = dictionary is None
+        weak = weak_parts(model.metrics, result) if own else []
+        self.verdict_ = found.verdict.doubting(weak)
+        self._judge(found, issues, model.calibration if own else None)
         named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
         self.equation_ = self.equation_.renamed(dict(named))
         self._last = last_states(found, self.scheme)
@@ -216,7 +220,7 @@ class OperatorSplitter(Shown):
         self, found: Explanation, issues: list[Issue], calibration: Calibration | None
     ) -> None:
         """Keep the verdict, and intervals where they can hold."""
-        self.verdict_ = verdict = found.verdict
+        verdict = self.verdict_
         self.status_ = verdict.level.value
         self.issues_ = tuple(issues)
         self.notes_ = tuple(issue.text for issue in issues)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opsplit.dictionary import OperatorDictionary
@@ -20,6 +21,7 @@ from opsplit.predict.compatibility import (
     unlike_training,
     weak_operators,
 )
+from opsplit.predict.ends import Ends
 from opsplit.predict.explain import Explainer, Explanation, Plan
 from opsplit.predict.window import observed_frames
 from opsplit.search.strategy import Report
@@ -43,11 +45,16 @@ def start(
     model: Model,
     dictionary: OperatorDictionary | None = None,
     report: Report | None = None,
+    ends: Sequence[Ends] | None = None,
 ) -> Started:
-    """What is known about a recording as the model reads it; what cannot work is refused."""
+    """What is known about a recording as the model reads it; what cannot work is refused.
+
+    Arguments:
+        ends: to assume, instead of those that the data or the frames say.
+    """
     if plan.last is not None and plan.last < 2:
         raise OpsplitError(f"window counts frames and must be at least 2, got {plan.last}.")
-    adapted = adapt(model, recording)
+    adapted = adapt(model, recording, ends)
     walls = adapted.walls
     refuse(compatibility(adapted.model.config, adapted.periodic))
     used = adapted.model.dictionary if dictionary is None else dictionary

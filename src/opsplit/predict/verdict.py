@@ -33,7 +33,8 @@ oscillations, a rotating picture, frames in a random order): a share of at least
 at most 0.3.
 """
 STILL = 1e-4
-"""A change smaller than this share of the field is not resolved, and not held against a fit."""
+"""A change smaller than this share of the deviations of the field is not resolved, and not held
+against a fit. A mean is no deviation: a model that cannot take it off must not profit from it."""
 
 
 class Level(StrEnum):
@@ -72,6 +73,9 @@ class Verdict:
     basis: Basis = Basis.WINDOW
     """`window`: the run from the first observed frame over all others; `future`: the forecast,
     against the frames that followed."""
+    weak: tuple[str, ...] = ()
+    """Mechanisms of the composition whose operators training itself calls weak. They may fit the
+    frames by accident, so nothing counts as explained with them."""
 
     @property
     def text(self) -> str:
@@ -85,6 +89,8 @@ class Verdict:
         if self.skill is not None:
             where = "the observed frames" if self.basis is Basis.WINDOW else "the frames after them"
             said += f", skill against persistence on {where} {self.skill:.2g}"
+        if self.weak:
+            said += f", with weak operators of {', '.join(self.weak)}"
         advice = {
             Level.EXPLAINED: ".",
             Level.PARTLY: "; trust the forecast for a short time only.",
@@ -120,10 +126,16 @@ class Verdict:
         if not bool(there.any()):
             return self
         found, true = forecast[: len(truth)][there], truth[there]
-        scored = skill((found - true).norm(), (last - true).norm(), true.norm())
-        return replace(
-            self, level=judge(self.unexplained, scored), skill=scored, basis=Basis.FUTURE
-        )
+        size = (true - _mean(true)).norm()
+        scored = skill((found - true).norm(), (last - true).norm(), size)
+        level = judge(self.unexplained, scored)
+        known = replace(self, level=level, skill=scored, basis=Basis.FUTURE)
+        return known.doubting(self.weak)
+
+    def doubting(self, weak: Sequence[str]) -> Verdict:
+        """The verdict on a composition with operators that are weak: at most partly explained."""
+        least = Level.PARTLY if weak and self.level is Level.EXPLAINED else self.level
+        return replace(self, level=least, weak=tuple(weak))
 
 
 def judge(unexplained: float, skill: float | None) -> Level:
@@ -159,6 +171,7 @@ def measure(
     """The verdict on a composition, from the window it was fitted to."""
     left, change, size = [], [], []
     missed, still, seen = [], [], []
+    mean = _mean(window.joined)
     for frames, moments in zip(window.frames, window.moments, strict=True):
         for run in runs(moments, GAP * dt):
             states, targets = frames[run][:-1], frames[run][1:]
@@ -167,14 +180,14 @@ def measure(
             )
             left.append((found - targets).norm())
             change.append((states - targets).norm())
-            size.append(targets.norm())
+            size.append((targets - mean).norm())
         for run in runs(moments, LONG_GAP * dt):
             begin, *others = frames[run]
             after, ahead = torch.stack(others), (moments[run][1:] - moments[run][0]).tolist()
             free = rollout(operators, composition, begin, ahead, dt, scheme, refinement).frames
             missed.append((free - after).norm())
             still.append((begin - after).norm())
-            seen.append(after.norm())
+            seen.append((after - mean).norm())
 
     def total(parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).norm()
@@ -185,12 +198,22 @@ def measure(
 def _verdict(
     left: Tensor, change: Tensor, size: Tensor, missed: Tensor, still: Tensor, seen: Tensor
 ) -> Verdict:
-    """The verdict from norms: of what steps leave, change and reach; of what a free run misses, of
-    what persistence misses, and of the frames."""
+    """The verdict from norms: of what steps leave, of their change, of the frames that they reach
+    about their mean; of what a free run misses, of what persistence misses, and of the frames."""
     unexplained = float(left) / max(float(change), STILL * float(size), 1e-30)
     unexplained = unexplained if math.isfinite(unexplained) else math.inf
     scored = skill(missed, still, seen)
     return Verdict(judge(unexplained, scored), unexplained, scored)
+
+
+def _mean(frames: Tensor) -> Tensor:
+    """Mean of every channel over time and space, `(channel, 1, ...)`.
+
+    Zero where nothing changes at all: frames without deviations are as large as they are.
+    """
+    if bool((frames == frames[:1]).all()):
+        return torch.zeros_like(frames[0])
+    return frames.mean((0, *range(2, frames.ndim)))[(..., *[None] * (frames.ndim - 2))]
 
 
 def alike(window: Window, dt: float) -> bool:
@@ -224,8 +247,10 @@ def measure_together(
     def norms(x: Tensor) -> Tensor:
         return x.flatten(1).norm(dim=1)
 
+    means = [_mean(each).expand_as(each[0]) for each in frames]
+    size = norms(targets - torch.stack(means)[:, None])
     numbers = (
-        norms(found - targets), norms(states - targets), norms(targets),
-        norms(free - targets), norms(frames[:, :1] - targets), norms(targets),
+        norms(found - targets), norms(states - targets), size,
+        norms(free - targets), norms(frames[:, :1] - targets), size,
     )  # fmt: skip
     return [_verdict(*each) for each in zip(*numbers, strict=True)]

@@ -1,0 +1,73 @@
+"""Ends by the evidence of a fit: where fields are rough, only the dynamics show a wall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opsplit.boundary import NEUMANN, Side
+from opsplit.dictionary import OperatorDictionary
+from opsplit.errors import OpsplitError
+from opsplit.io.recording import Recording
+from opsplit.model import Model
+from opsplit.predict.ends import End, Ends, ends_of, frames_for_ends
+from opsplit.predict.explain import Explanation, Plan
+from opsplit.predict.noisy_ends import best_walls, guesses
+from opsplit.predict.replay import Replay
+from opsplit.predict.started import Started, start
+from opsplit.search.budget import time_is_up
+from opsplit.search.strategy import Report
+
+ENOUGH = 1e-3
+"""Where less than this share of the change is left, no other ends are tried."""
+BETTER = 0.5
+"""Walls must reduce the unexplained share to this, if the frames alone do not show them."""
+DISTANCES = (0.5, 0.0)
+"""Spacings between the last point and an insulated wall."""
+
+
+def explained(
+    plan: Plan,
+    recording: Recording,
+    model: Model,
+    dictionary: OperatorDictionary | None = None,
+    report: Report | None = None,
+) -> tuple[Started, Explanation]:
+    """The best explanation; insulated walls are tried where periodic ends explain too little."""
+    started = start(plan, recording, model, dictionary, report)
+    found = started.explainer.best()
+    if isinstance(plan.search, Replay) or started.adapted.recording.grid.ndim < model.config.ndim:
+        return started, found
+    for ends in _insulated(recording):
+        if found.verdict.unexplained < ENOUGH or time_is_up():
+            break
+        try:
+            other = start(plan, recording, model, dictionary, report, ends)
+            better = other.explainer.best()
+        except OpsplitError:
+            continue
+        if better.verdict.unexplained < BETTER * found.verdict.unexplained:
+            started, found = other, better
+    return started, found
+
+
+def _insulated(recording: Recording) -> Iterator[list[Ends]]:
+    """Insulated walls in place of periodic ends that nobody named, where they are likelier."""
+    if "boundary" in recording.known:
+        return
+    u, ends = frames_for_ends(recording), ends_of(recording)
+    likelier = []
+    for axis, one in enumerate(ends):
+        lines = np.moveaxis(u, 2 + axis, -1).reshape(-1, u.shape[2 + axis])
+        tried = [] if one.walls or not len(lines) else guesses(lines)
+        likelier.append(bool(tried) and all(s.kind == NEUMANN for s in best_walls(tried).sides)
+                        and tried[0].walls)  # fmt: skip
+    if not any(likelier):
+        return
+    for distance in DISTANCES:
+        wall = End(Side(NEUMANN), distance)
+        yield [
+            Ends(wall, wall, False, one.periodic) if likely else one
+            for one, likely in zip(ends, likelier, strict=True)
+        ]

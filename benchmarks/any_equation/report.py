@@ -33,8 +33,8 @@ numbers of the first round are not those of a blind test."""
 SECOND_ROUND = """Second round: equations that were written down after these changes, and their
 first measurement, which is kept. Nothing was changed between the two."""
 AFTER = "Second round, measured again after later changes; no longer a blind test."
-THIRD_ROUND = """Third round: equations that were written down to find weaknesses; some have noise of
-0.5 % in their training data or few trajectories. `generalized-kdv`, `beta-plane`, `benney` and
+THIRD_ROUND = """Third round: equations that were written down to find weaknesses; some have noise
+of 0.5 % in their training data or few trajectories. `generalized-kdv`, `beta-plane`, `benney` and
 `quadratic-recovery` led to changes, and two test trajectories of most equations were seen before
 these rows were measured: no blind test."""
 
@@ -79,7 +79,8 @@ The data come from a solver that shares no code with the package
 (`benchmarks/any_equation/solver.py`). Training trajectories hold one mechanism at a time, with
 8 or 10 values of its coefficient and 2 to 8 trajectories per value. Test trajectories hold all
 mechanisms together, with new coefficients and new initial fields. `OperatorSplitter` observes
-16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise, unless the text says otherwise.
+16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise,
+unless the text says otherwise.
 
 The rows of the ten equations were measured with one state of the code, those of the rounds further
 below at several times; the commits are listed at the end.

@@ -42,9 +42,15 @@ format: env  ## Format the code and fix what ruff can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: env  ## Build the guide and the reference into site/
+docs: env  ## Build the site into site/; VERSION=0.2 adds a version to those that are kept
 	@$(PIP) -e '.[docs]'
 	$(BIN)/mkdocs build --strict
+ifdef VERSION
+# mike keeps every version in the branch gh-pages, which nothing is pushed to here.
+	PATH="$(CURDIR)/$(BIN):$$PATH" mike deploy --update-aliases --alias-type redirect $(VERSION) latest
+	PATH="$(CURDIR)/$(BIN):$$PATH" mike set-default latest
+	rm -rf site && mkdir site && git archive gh-pages | tar -x -C site
+endif
 
 benchmark: env  ## Time the parts (benchmarks/*.py)
 	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from opsplit._files import LOCK, atomic, own, read_json, write_json
+from opsplit._files import LOCK, atomic, own, read_json, remove_parts, write_json
 from opsplit._tensors import save_tensors
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
@@ -261,3 +261,16 @@ def test_a_lock_is_removed_by_a_run_that_ends(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "opsplit", "generate", "--n", "1", "--frames", "2", "--out"]
     subprocess.run([*command, str(tmp_path)], check=True, capture_output=True)
     assert {p.name for p in tmp_path.iterdir()} == {"opsplit.json", "trajectories.npz"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_partial_files_of_ended_processes_are_removed_and_others_are_not(tmp_path: Path) -> None:
+    """A process that ended counts as ended before its parent has asked how."""
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    names = [f"a.npz.{pid}.0123abcd.part" for pid in (ended.pid, os.getpid())]
+    for name in names:
+        (tmp_path / name).touch()
+    remove_parts(tmp_path)
+    ended.wait()
+    assert [p.name for p in tmp_path.iterdir()] == names[1:]

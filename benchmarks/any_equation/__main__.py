@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from blind import FIRST, SECOND
+from blind import FIRST, SECOND, THIRD
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
 
 WORDS = {
@@ -28,7 +28,8 @@ GROUPS = {
     "ten": [*EQUATIONS],
     "first": [*FIRST],
     "second": [*SECOND],
-    "blind": [*FIRST, *SECOND],
+    "third": [*THIRD],
+    "blind": [*FIRST, *SECOND, *THIRD],
     "all": [*ALL],
 }
 EXAMPLES = """examples:

@@ -3,13 +3,21 @@
 The first round was written down after the method worked on the ten. What it showed led to changes
 of the method, so its present numbers are no longer those of a blind test. The second round was
 written down after these changes, and nothing was changed for it. Some equations hold terms that
-the library of candidates does not have; these show what happens then.
+the library of candidates does not have; these show what happens then. The third round has awkward
+data: noise in the training frames, few trajectories, odd grids, negative coefficients, coefficients
+over two decades, SI units, channels of different size. Four of its equations led to changes:
+`generalized-kdv` (fluxes of degree 4), `beta-plane` (a linear force by a potential), `benney`
+(noise in the frames was taken for missing terms) and `quadratic-recovery` (terms that help only
+together were not found). Two test trajectories of some of them were looked at before that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from equations import Equation, Mechanism, _stack, lap
+from solver import irfftn, rfftn, wavenumbers
 
 
 def _square(u: np.ndarray) -> np.ndarray:
@@ -221,4 +229,161 @@ SECOND: dict[str, Equation] = {
         ),
     )
 }  # fmt: skip
-BLIND = {**FIRST, **SECOND}
+
+
+def _vorticity_flux(u: np.ndarray, d: Callable[..., np.ndarray]) -> np.ndarray:
+    """`-(v . grad) w` with the velocity `(psi_y, -psi_x)` and `lap psi = -w`, on a square."""
+    axes, shape = (-2, -1), u.shape[-2:]
+    k, m = wavenumbers(shape, 2 * np.pi)
+    square = np.where(k**2 + m**2 > 0, k**2 + m**2, 1.0)
+    psi = irfftn(rfftn(u, axes=axes) / square, s=shape, axes=axes)
+    return -d(psi, "y") * d(u, "x") + d(psi, "x") * d(u, "y")
+
+
+def _inverse(k: np.ndarray, m: np.ndarray) -> np.ndarray:
+    square = k**2 + m**2
+    return np.where(square > 0, 1 / np.where(square > 0, square, 1.0), 0.0)
+
+
+THIRD: dict[str, Equation] = {
+    e.name: e
+    for e in (
+        Equation(
+            "lotka-volterra-drift",
+            {
+                "a": Mechanism(
+                    "(u - u v, 0)", 0.3, 1.5,
+                    nonlinear=lambda u, d: _stack(u[0] - u[0] * u[1], 0 * u[0]),
+                ),
+                "b": Mechanism(
+                    "(0, u v - v)", 0.3, 1.5,
+                    nonlinear=lambda u, d: _stack(0 * u[0], u[0] * u[1] - u[1]),
+                ),
+                "c": Mechanism("(-u_x, v_x)", 0.5, 3.0, lambda k: np.stack([-1j * k, 1j * k])),
+            },
+            100, 20.0, 0.1, (0.2, 1.8), channels=("u", "v"), trajectories=3,
+        ),
+        Equation(
+            "porous-medium",
+            {
+                "m": Mechanism("(u^2)_xx", 0.05, 0.5, nonlinear=lambda u, d: d(u**2, "xx")),
+                "r": Mechanism("u - u^2", 0.3, 1.5, nonlinear=lambda u, d: u - u**2),
+            },
+            128, 20.0, 0.1, (0.2, 1.0), substeps=80, trajectories=4,
+        ),
+        Equation(
+            "burgers-fisher",
+            {
+                "a": Mechanism("-u u_x", 0.3, 1.5, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "D": Mechanism("u_xx", 0.005, 0.5, lambda k: -(k**2)),
+                "r": Mechanism("u - u^2", 0.02, 2.0, nonlinear=lambda u, d: u - u**2),
+            },
+            101, 20.0, 0.1, (0.0, 1.0), trajectories=4, test={"D": (0.02, 0.5)},
+        ),
+        Equation(
+            "benney",
+            {
+                "a": Mechanism("-u u_x", 0.3, 1.5, nonlinear=lambda u, d: -d(u**2 / 2, "x")),
+                "s": Mechanism("-(u_xx + u_xxxx)", 0.3, 1.5, lambda k: k**2 - k**4),
+                "d": Mechanism("-u_xxx", -1.5, -0.3, lambda k: 1j * k**3),
+            },
+            128, 40.0, 0.1, modes=8, noise=0.005,
+        ),
+        Equation(
+            "complex-swift-hohenberg",
+            {
+                "s": Mechanism("-(1 + lap)^2 (u, v)", 0.3, 1.5, lambda k: -((1 - k**2) ** 2)),
+                "w": Mechanism(
+                    "(-v, u)", -1.5, 1.5, nonlinear=lambda u, d: _stack(-u[1], u[0])
+                ),
+                "g": Mechanism(
+                    "(1 - u^2 - v^2) (u, v)", 0.3, 1.5,
+                    nonlinear=lambda u, d: (1 - _square(u)) * u,
+                ),
+            },
+            100, 40.0, 0.1, channels=("u", "v"), modes=8, trajectories=4,
+        ),
+        Equation(
+            "cahn-hilliard-2d",
+            {
+                "m": Mechanism(
+                    "lap u^3", 0.3, 1.5, nonlinear=lambda u, d: d(u**3, "xx") + d(u**3, "yy")
+                ),
+                "s": Mechanism(
+                    "-(lap u + 0.3 lap^2 u)", 0.3, 1.5,
+                    lambda *k: -lap(*k) - 0.3 * lap(*k) ** 2,
+                ),
+            },
+            40, 16.0, 0.02, ndim=2, modes=4, substeps=40, trajectories=3, values=8,
+        ),
+        Equation(
+            "beta-plane",
+            {
+                "a": Mechanism("-(v . grad) w", 0.5, 2.0, nonlinear=_vorticity_flux),
+                "b": Mechanism("-psi_x", 1.0, 8.0, lambda k, m: -1j * k * _inverse(k, m)),
+                "nu": Mechanism("lap w", 0.005, 0.05, lap),
+            },
+            48, 2 * np.pi, 0.05, (-4.0, 4.0), ndim=2, channels=("w",), modes=4, trajectories=4,
+            values=8,
+        ),
+        Equation(
+            "telegraph-si",
+            {
+                "c": Mechanism(
+                    "(-50 i_x, -0.02 v_x)", 1e8, 2e8,
+                    nonlinear=lambda u, d: _stack(-50 * d(u, "x")[1], -0.02 * d(u, "x")[0]),
+                ),
+                "R": Mechanism("(0, -i)", 1e6, 1e7, nonlinear=lambda u, d: _stack(0 * u[0], -u[1])),
+                "G": Mechanism(
+                    "(-v, 0)", 1e6, 1e7, nonlinear=lambda u, d: _stack(-u[0], 0 * u[0])
+                ),
+            },
+            100, 30.0, 4e-9, channels=("v", "i"), modes=4, trajectories=3, units=(10.0, 0.2),
+        ),
+        Equation(
+            "generalized-kdv",
+            {
+                "a": Mechanism("-u^3 u_x", 0.5, 3.0, nonlinear=lambda u, d: -d(u**4 / 4, "x")),
+                "g": Mechanism("-u_xxx", 0.01, 0.08, lambda k: 1j * k**3),
+            },
+            128, 10.0, 0.02, modes=3, trajectories=4,
+        ),
+        Equation(
+            "quadratic-recovery",
+            {
+                "r": Mechanism(
+                    "(u (1 - u) (u - 0.2) - v, 0)", 0.5, 3.0,
+                    nonlinear=lambda u, d: _stack(
+                        u[0] * (1 - u[0]) * (u[0] - 0.2) - u[1], 0 * u[0]
+                    ),
+                ),
+                "e": Mechanism(
+                    "(0, u^2 - v)", 0.05, 0.5,
+                    nonlinear=lambda u, d: _stack(0 * u[0], u[0] ** 2 - u[1]),
+                ),
+                "D": Mechanism("(u_xx, 0)", 0.05, 0.5, lambda k: np.stack([-(k**2), 0 * k])),
+            },
+            100, 20.0, 0.1, (-0.2, 1.0), channels=("u", "v"), trajectories=3, noise=0.005,
+        ),
+        Equation(
+            "advection-reaction-3d",
+            {
+                "c": Mechanism("-(u_x + 0.5 u_z)", 0.3, 1.5, lambda k, m, n: -1j * (k + n / 2)),
+                "r": Mechanism("u^2 - u^3", 0.5, 3.0, nonlinear=lambda u, d: u**2 - u**3),
+            },
+            20, 6.0, 0.05, (0.0, 1.2), ndim=3, modes=3, values=8, trajectories=2,
+        ),
+        Equation(
+            "radiation",
+            {
+                "h": Mechanism(
+                    "300 - u^4 / 300^3", 0.05, 0.5, nonlinear=lambda u, d: 300 - u**4 / 300**3
+                ),
+                "D": Mechanism("u_xx", 1e-6, 1e-5, lambda k: -(k**2)),
+                "c": Mechanism("-u_x", 0.002, 0.02, lambda k: -1j * k),
+            },
+            128, 0.1, 0.1, (280.0, 320.0), trajectories=4,
+        ),
+    )
+}  # fmt: skip
+BLIND = {**FIRST, **SECOND, **THIRD}

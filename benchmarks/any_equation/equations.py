@@ -58,6 +58,10 @@ class Equation:
     """Training trajectories of every value."""
     test: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Ranges of test coefficients, where they are not those of training."""
+    noise: float = 0.0
+    """White noise on training frames, as a share of the deviation of their channel."""
+    units: tuple[float, ...] = ()
+    """Initial fields of every channel are multiplied by these."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,7 +77,8 @@ class Equation:
             low, high = np.sort(rng.uniform(*self.size, 2))
             low, high = (low, high) if high - low > 0.5 * np.ptp(self.size) else self.size
             out.append(low + (high - low) * (u - u.min()) / np.ptp(u))
-        return np.stack(out)
+        units = np.reshape(self.units or [1.0] * len(out), (-1, *[1] * self.ndim))
+        return np.stack(out) * units
 
     def simulate(
         self, coefficients: Mapping[str, np.ndarray], initial: np.ndarray, frames: int,
@@ -296,7 +301,11 @@ def training_set(equation: Equation, seed: int) -> tuple[np.ndarray, dict[str, n
         data.append(equation.simulate({name: values}, initial, equation.frames))
         known.append({k: values if k == name else 0 * values for k in equation.mechanisms})
     joined = {k: np.concatenate([one[k] for one in known]) for k in equation.mechanisms}
-    return _finite(np.concatenate(data), joined)
+    whole = np.concatenate(data)
+    if equation.noise:
+        deviation = whole.std((0, 1, *range(3, whole.ndim)), keepdims=True)
+        whole = whole + equation.noise * deviation * rng.standard_normal(whole.shape)
+    return _finite(whole, joined)
 
 
 def test_set(

@@ -1,8 +1,8 @@
 """A file layer that stops inside a chosen write and says so, for a kill to fall there.
 
 It stands in for `opsplit._files.atomic` and for the file that measured rows are appended to, and
-must be imported before the modules that use them. Worker processes, which begin anew, write
-without it. The plan comes from the environment:
+must be imported before the modules that use them. The plan comes from the environment, so that
+worker processes follow it too:
 
     {"log": file, "write": number, "stage": "begin" | "half" | "end", "release": file}
 
@@ -102,6 +102,13 @@ class Appended:
 
 def open_rows(path: Path, mode: str, **more: Any) -> Appended:
     return Appended(builtins.open(path, mode, **more), path)
+
+
+def answer_calls(connection: Any, workers: int) -> None:
+    """What a worker of a pool does; it imports this module first, and so writes by it."""
+    from opsplit.parallel import pool
+
+    pool.answer_calls(connection, workers)
 
 
 _files.atomic = atomic

@@ -6,6 +6,9 @@ and 10 seconds for each; some are read by four threads at once. `refused` counts
 in one sentence (exit code 2), `accepted` those that were still valid; nothing else may happen.
 `most_megabytes` is the most memory of the process, or of the one that examines files for it.
 
+A run that was stopped goes on with the same command: kinds that are counted are kept in `--state`,
+unless the commit or the number of inputs is another one.
+
     python benchmarks/fuzz --inputs 50000
 """
 
@@ -17,11 +20,10 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
-from opsplit._files import origin, write_json
+from opsplit._files import commit, origin, write_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,22 +34,19 @@ def main() -> None:
     )
     parser.add_argument("--inputs", type=int, default=50_000, help="to be refused, about (50000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "fuzz.json")
+    parser.add_argument("--state", type=Path, default=ROOT / "runs" / "fuzz.jsonl")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        counts = Path(folder) / "counts.jsonl"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "tests/fuzz",
-            "-n",
-            "0",
-            "-p",
-            "no:cacheprovider",
-        ]
-        more = {"OPSPLIT_FUZZ": str(args.inputs), "OPSPLIT_FUZZ_COUNTS": str(counts)}
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **more})
-        rows = [json.loads(line) for line in counts.read_text().splitlines()]
+    run = {"inputs": args.inputs, "commit": commit()}
+    held = args.state.read_text().splitlines() if args.state.exists() else []
+    if not held or json.loads(held[0]) != run:
+        args.state.parent.mkdir(parents=True, exist_ok=True)
+        args.state.write_text(json.dumps(run) + "\n")
+    command = [sys.executable, "-m", "pytest", "tests/fuzz", "-n", "0", "-p", "no:cacheprovider"]
+    more = {"OPSPLIT_FUZZ": str(args.inputs), "OPSPLIT_FUZZ_COUNTS": str(args.state)}
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **more})
+    # A kind that went wrong is counted again by the next run: its last count is the one.
+    counted = [json.loads(line) for line in args.state.read_text().splitlines()[1:]]
+    rows = list({row["kind"]: row for row in counted}.values())
     kinds = ("refused", "accepted", "failed", "crashed", "hung")
     total = Counter({kind: sum(row.get(kind, 0) for row in rows) for kind in kinds})
     record = {

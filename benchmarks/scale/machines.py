@@ -85,7 +85,7 @@ class Machines:
         with open(self.place / f"{kind}.log", "ab") as log:
             self.processes[kind] = subprocess.Popen(
                 [sys.executable, "-m", module, *words], stdout=log, stderr=log, env=environment,
-                start_new_session=True,
+                process_group=0,
             )  # fmt: skip
 
     def stop(self) -> None:

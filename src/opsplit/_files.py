@@ -31,7 +31,7 @@ PART = re.compile(r".+\.(\d+)\.[0-9a-f]{8}\.part")
 """Names of files that are being written, with the number of the process that writes them."""
 
 READ_WHOLE, PIECE = 100_000_000, 1_000_000
-"""Files up to so many bytes are hashed; of larger ones the time, the first and the last bytes."""
+"""So many bytes of files are hashed; of files beyond, the time, the first and the last bytes."""
 
 
 class Written:
@@ -90,17 +90,18 @@ def unchanged(facts: Any, folder: Path) -> bool:
 
 def fingerprint(*paths: Path) -> str:
     """A short hash of files and folders, so that changed input is not taken for finished work."""
-    digest = hashlib.sha256()
+    digest, left = hashlib.sha256(), READ_WHOLE
     for path in paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in (f for f in files if f.is_file()):
             facts = file.stat()
             with open(file, "rb") as stream:
-                if facts.st_size <= READ_WHOLE:
+                if facts.st_size <= left:
                     digest.update(stream.read())
+                    left -= facts.st_size
                     continue
                 digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
-                for place in (0, facts.st_size - PIECE):
+                for place in (0, max(0, facts.st_size - PIECE)):
                     stream.seek(place)
                     digest.update(stream.read(PIECE))
     return digest.hexdigest()[:16]
@@ -207,6 +208,9 @@ def _alive(process: int) -> bool:
         return False
     except OSError:
         pass
+    # A process that has ended, and whose parent has not asked how, writes no more.
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     return True
 
 
@@ -384,16 +388,6 @@ def hardware(device: str = "cpu") -> str:
                 name = line.split(":", 1)[1].strip()
                 break
     return f"{name}, {os.cpu_count()} cores"
-
-
-def peak_memory_mb() -> float | None:
-    """The most memory this process has held so far, where the system says."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def origin(seed: int, device: str = "cpu") -> dict[str, Any]:

@@ -53,8 +53,8 @@ class Progress:
         if now - self.printed >= self.every:
             self.printed = now
             gained = done - self.first
-            line = f"{self.title} {100 * done:.1f}%  {words}"
-            if gained > 0:
+            line = f"{self.title} {100 * min(done, 1.0):.1f}%  {words}"
+            if gained > 0 and done < 1:
                 left = (now - self.began) * (1 - done) / gained
                 line += f"  {left / 60:.1f} min left"
             say(line, sys.stderr)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import shutil
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,12 @@ import pytest
 import torch
 
 pytest.importorskip("gradio", reason="pip install opsplit[app]")
+from visitor import Visitor
+
 from opsplit.app import job, samples, views
-from opsplit.app.page import Limits, serve
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 NAME = "advection-diffusion"
 VALUES = {"c": 0.5, "D": 0.3}
 
@@ -121,59 +119,12 @@ def test_an_upload_is_in_memory_and_may_go(sample: samples.Sample, tmp_path: Pat
     assert few.shape[1] == 10
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    page, found = serve(browser=False, limits=Limits(seconds=20, upload_mb=1), wait=False)
-    yield found
-    page.close(verbose=False)
-
-
 def test_files_of_the_machine_are_not_served(address: str) -> None:
     for path in ("/etc/passwd", str(Path(__file__)), "pyproject.toml", "../../etc/passwd"):
         for route in ("gradio_api/file=", "file="):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(f"{address}{route}{path}")
             assert refused.value.code in (403, 404)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="pip install opsplit[browser]")
-    if CHROMIUM is None:
-        pytest.skip("no chromium: apt-get install chromium")
-    with api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-class Visitor:
-    """A page of its own, with all that it asked for and said."""
-
-    def __init__(self, browser: Any, address: str, width: int = 1280, scheme: str = "light"):
-        size = {"width": width, "height": 844}
-        self.context = browser.new_context(viewport=size, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
-        self.asked: list[str] = []
-        self.said: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on(
-            "console",
-            lambda m: self.said.append(m.text) if m.type == "error" else None,
-        )
-        self.page.goto(address)
-        self.page.wait_for_selector("#play")
-
-    def answer(self) -> str:
-        self.page.wait_for_selector("#verdict h2, #verdict .failure")
-        return str(self.page.inner_text("#verdict"))
-
-    def leave(self, address: str) -> None:
-        assert self.said == []
-        assert all(u.startswith((address, "data:", "blob:", "about:")) for u in self.asked)
-        self.context.close()
 
 
 def test_play_in_a_browser_on_a_phone(browser: Any, address: str) -> None:

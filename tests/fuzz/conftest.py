@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +92,16 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     held = xarray.Dataset({"u": (("time", "x"), u[0, :, 0])}, {"time": t, "x": x})
     put("netcdf", "a.nc", lambda p: held.to_netcdf(p, engine="h5netcdf"))
     put("netcdf3", "b.nc", lambda p: held.to_netcdf(p, engine="scipy"))
+    names = "t," + ",".join(f"{at:g}" for at in x)
+    long = np.stack([*(v.ravel() for v in np.meshgrid(t, x, indexing="ij")), u[0, :, 0].ravel()], 1)
+    wide = np.column_stack([t, u[0, :, 0]])
+    put("csv", "a.csv", lambda p: np.savetxt(
+        p, wide, "%.4g", ",", header=names, comments=""))  # fmt: skip
+    put("csv", "b.csv", lambda p: np.savetxt(
+        p, long, "%.4g", ",", header="t,x,u", comments=""))  # fmt: skip
+    if importlib.util.find_spec("zarr"):
+        put("zarr", "a.zarr", lambda p: held.to_zarr(p, consolidated=False))
+        put("zarr", "b.zarr", lambda p: held.to_zarr(p, consolidated=False, zarr_format=2))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import h5py
@@ -21,6 +22,7 @@ READERS = {
     "trajectories": (0.07, ("trajectories", "stored")),
     "mat": (0.08, ()),
     "mat73": (0.05, ()),
+    "csv": (0.05, ()),
 }
 
 
@@ -45,6 +47,33 @@ def test_damaged_files(
         if file.read_bytes() != content or list(tmp_path.iterdir()) != [file]:
             answer = ("failed", "the file or its folder was changed", 0.0, 0.0)
         tally.add(answer, f"{kind} {number}, {task['job']}")
+    tally.close()
+
+
+def test_damaged_stores(good: dict[str, list[Path]], worker: Worker, tmp_path: Path) -> None:
+    """Folders of Zarr: headers and chunks, damaged or of another store."""
+    pytest.importorskip("zarr")
+    draw, tally, wanted = random.Random("zarr"), Tally("zarr"), quota(0.05)
+    stores = {
+        path: {f.relative_to(path): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+        for path in good["zarr"]
+    }
+    for number in range(4 * wanted):
+        if tally.outcomes["refused"] >= wanted:
+            break
+        files = dict(stores[draw.choice(good["zarr"])])
+        for name in draw.sample(sorted(files), draw.choice((1, 1, 2))):
+            files[name] = spoil(files[name], draw, draw.choice(list(files.values())))
+        store = tmp_path / "spoiled.zarr"
+        shutil.rmtree(store, ignore_errors=True)
+        for name, content in files.items():
+            (store / name).parent.mkdir(parents=True, exist_ok=True)
+            (store / name).write_bytes(content)
+        answer = worker.ask({"job": "read", "given": str(store)})
+        now = {f.relative_to(store): f.read_bytes() for f in store.rglob("*") if f.is_file()}
+        if now != files:
+            answer = ("failed", "the store was changed", 0.0, 0.0)
+        tally.add(answer, f"zarr {number}")
     tally.close()
 
 

@@ -124,3 +124,10 @@ def test_large_and_binary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(csv, "LARGEST_MB", 0)
     with pytest.raises(OpsplitError, match="MB of text are more than"):
         opsplit.read(tmp_path / "a.csv")
+
+
+def test_rows_of_many_columns_take_little_memory(tmp_path: Path) -> None:
+    path, places = tmp_path / "wide.csv", range(100_000)
+    row = ",".join("2" for _ in places)
+    path.write_text(f"t,{','.join(map(str, places))}\n0,{row}\n1,{row}\n")
+    assert opsplit.read(path).shape == (1, 2, 1, 100_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,48 @@ def test_damage_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.zarr" / "zarr.json").write_text("{")
     with pytest.raises(OpsplitError, match="cannot be read as JSON"):
         opsplit.read(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("way", ["array", "coordinate", "pipe", "text", "pieces"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_store_holds_its_own_chunks_and_few_of_them(
+    version: int, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, header = tmp_path / "a.zarr", {2: ".zarray", 3: "zarr.json"}[version]
+    stored(store, RNG.normal(size=(6, 16)), version)
+    if way in ("array", "coordinate"):
+        name = {"array": "u", "coordinate": "time"}[way]
+        (store / name).rename(tmp_path / "elsewhere")
+        (store / name).symlink_to(tmp_path / "elsewhere")
+    elif way == "pipe":
+        names = (".zarray", ".zattrs", "zarr.json")
+        chunk = next(p for p in (store / "u").rglob("*") if p.is_file() and p.name not in names)
+        chunk.unlink()
+        os.mkfifo(chunk)
+    elif way == "text":
+        monkeypatch.setattr(reader, "LARGEST_JSON", 1000)
+        (store / (".zattrs" if version == 2 else "zarr.json")).write_text(" " * 1001 + "{}")
+    else:
+        place = store / "time" / header
+        place.write_text(json.dumps(json.loads(place.read_text()) | {"shape": [9_000_000]}))
+    words = {"text": "1003 bytes of text", "pieces": "1500000 chunks"}
+    with pytest.raises(OpsplitError, match=words.get(way, "is a link or no regular file")):
+        opsplit.read(store)
+
+
+def test_coordinates_are_not_read_again_with_every_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be large: a million times."""
+    stored(tmp_path / "a.zarr", RNG.normal(size=(6, 16)))
+    held, opened = opsplit.read(tmp_path / "a.zarr"), []
+    whole = xarray.open_dataset
+
+    def watched(*given: Any, **more: Any) -> Any:
+        found = whole(*given, **more)
+        opened.append(sorted(found.variables))
+        return found
+
+    monkeypatch.setattr(xarray, "open_dataset", watched)
+    assert held.frames(0, slice(0, 2)).shape == (2, 1, 16)
+    assert opened == [["u"]]

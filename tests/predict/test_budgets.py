@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
+import opsplit
 from opsplit import OperatorSplitter, OpsplitError, Pursuit
+from opsplit._deadline import time_is_up, within
+from opsplit.io.helper import HELPER
 from opsplit.model import Model
-from opsplit.search.budget import Meter, time_is_up, within
+from opsplit.search.budget import Meter
 
 Observe = Callable[..., tuple[torch.Tensor, Any, float]]
 pytestmark = pytest.mark.filterwarnings("ignore::opsplit.OpsplitWarning")
@@ -48,6 +56,68 @@ def test_one_budget_for_everything_inside() -> None:
         with meter.limited(None, None), pytest.raises(Exception, match="stopped by max_seconds"):
             meter.check()
     assert not time_is_up()
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".nc"])
+def test_no_file_is_read_after_the_time(tmp_path: Path, suffix: str) -> None:
+    path, u = tmp_path / f"u{suffix}", np.random.default_rng(0).normal(size=(8, 16))
+    if suffix == ".h5":
+        h5py.File(path, "w").create_dataset("u", data=u)
+    elif suffix == ".nc":
+        held = pytest.importorskip("xarray").Dataset({"u": (("time", "x"), u)})
+        held.to_netcdf(path, engine="h5netcdf")
+    else:
+        {".npy": np.save, ".npz": np.savez, ".csv": np.savetxt}[suffix](path, u)
+    with within(0.0), pytest.raises(OpsplitError, match=f"max_seconds was over before .*{path}"):
+        opsplit.read(path, dt=0.1)
+    recording = opsplit.read(path, dt=0.1)
+    with within(0.0), pytest.raises(OpsplitError, match="max_seconds was over"):
+        recording.frames()
+    assert recording.frames().shape == (8, 1, 16)
+
+
+def test_reading_stops_between_frames_and_between_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, u = tmp_path / "u.csv", np.random.default_rng(0).normal(size=(500, 16))
+    np.savetxt(path, u)
+    monkeypatch.setattr("opsplit.io.recording.PIECE_MB", 1e-9)
+    monkeypatch.setattr("opsplit.io.csv.PIECE", 7)
+    recording, read = opsplit.read(path, dt=0.1), []
+    with within(100.0):
+        np.testing.assert_array_equal(recording.frames()[:, 0], np.loadtxt(path))
+
+    def slow(trajectory: int, frames: slice) -> np.ndarray:
+        read.append(frames)
+        time.sleep(0.02)
+        return recording.fetch(trajectory, frames)
+
+    with within(0.1), pytest.raises(OpsplitError, match="max_seconds was over"):
+        replace(recording, fetch=slow).frames()
+    assert 1 <= len(read) <= 6
+    clock = iter(range(10_000))
+    monkeypatch.setattr("opsplit._deadline.time.perf_counter", lambda: float(next(clock)))
+    with within(20.0), pytest.raises(OpsplitError, match="max_seconds was over"):
+        opsplit.read(path, dt=0.1)
+    assert next(clock) < 40
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="stops a process")
+def test_a_disk_that_does_not_answer_is_given_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "u.h5"
+    h5py.File(path, "w").create_dataset("u", data=np.ones((8, 16)))
+    for seconds, slowest, words in ((0.2, 600.0, "max_seconds was over"), (None, 0.2, "its disk")):
+        monkeypatch.setattr("opsplit.io.helper.SLOWEST", 600.0)
+        HELPER.ask(path, "hdf5", 8.0)
+        assert HELPER._process is not None
+        os.kill(HELPER._process.pid, signal.SIGSTOP)
+        monkeypatch.setattr("opsplit.io.helper.SLOWEST", slowest)
+        with within(seconds), pytest.raises(OpsplitError, match=words):
+            opsplit.read(path, dt=0.1)
+    monkeypatch.setattr("opsplit.io.helper.SLOWEST", 600.0)
+    assert opsplit.read(path, dt=0.1).shape == (1, 8, 1, 16)
 
 
 def test_a_forecast_stops_in_time(tiny_model: Model, observe: Observe) -> None:

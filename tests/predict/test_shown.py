@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -205,6 +206,14 @@ def test_an_exact_solution_solves_the_equation_that_sympy_is_given() -> None:
 def test_latex(text: str, latex: str) -> None:
     assert Equation(text).latex == latex
     Equation(text).sympy()
+
+
+def test_an_equation_on_a_page_is_escaped_and_says_what_is_printed() -> None:
+    found = Equation("w_t = (0.1 ± 2e-3) lap w - <b>|k|^(1/2) w_xx").html
+    assert "<b>" not in found
+    assert found.count("<sup>") == 2 and found.count("<sub>") == 2
+    words = re.sub(r"<[^>]+>", "", found)
+    assert words == "wt = (0.1 ± 2 × 10-3) Δ w − &lt; b &gt; |k|1/2 wxx"
 
 
 def test_several_channels_become_a_column() -> None:

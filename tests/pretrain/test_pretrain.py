@@ -235,6 +235,7 @@ def test_a_file_of_settings_equals_flags_and_python(
         ("[training.budget]\nsteps = 0", "training: budget: steps must lie in|Budget: steps"),
         ("[training]\nbudget = 3", "budget must be a table of settings"),
         ("a = [", "cannot be read as TOML"),
+        ("a = " + "[" * 100_000, "nested too deeply"),
     ],
 )
 def test_wrong_files_of_settings(

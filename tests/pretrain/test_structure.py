@@ -3,89 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from planting import LINE, PLANTED, VALUES, family, planted
 
 from opsplit.errors import OpsplitError
-from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.refine import errors
+from opsplit.pretrain.regression import Moments, select
 from opsplit.pretrain.sources import StoredSource
 from opsplit.pretrain.structure import Learned, learn, mechanisms, used_terms
 from opsplit.trajectories import Trajectories
 
-LINE = Grid((64,), (7.0,))
-VALUES = (0.4, 0.7, 1.0)
-
-
-def fields(n: int, channels: int, grid: Grid, seed: int, modes: int = 4) -> Tensor:
-    """Smooth random fields of size one."""
-    draws = torch.Generator().manual_seed(seed)
-    noise = torch.randn(n, channels, *grid.shape, generator=draws, dtype=torch.float64)
-    spectrum = spectrum_of(noise, grid.ndim)
-    index = [torch.fft.fftfreq(m, 1 / m) for m in grid.shape[:-1]]
-    index.append(torch.fft.rfftfreq(grid.shape[-1], 1 / grid.shape[-1]))
-    mesh = torch.meshgrid(*index, indexing="ij")
-    keep = torch.stack(mesh).square().sum(0) <= modes**2
-    u = field_of(spectrum * keep, grid.shape)
-    return u / u.std(tuple(range(2, u.ndim)), keepdim=True)
-
-
-def planted(
-    mechanisms_: Mapping[str, tuple[Spectral, Tensor]], grid: Grid = LINE, dt: float = 0.02,
-    frames: int = 20, per_value: int = 4, seed: int = 0,
-) -> Trajectories:  # fmt: skip
-    """Trajectories of operators with known weights, three values of every coefficient."""
-    data, known = [], {name: [] for name in mechanisms_}
-    for number, (name, (family, weights)) in enumerate(mechanisms_.items()):
-        fine = replace(family, max_step=dt / 8)
-        for i, value in enumerate(VALUES):
-            u = fields(per_value, family.channels, grid, seed + 100 * number + i)[None]
-            operators = fine.prepare(value * weights.double()[None], grid)
-            states = [u]
-            for _ in range(frames - 1):
-                states.append(fine.flow(operators, states[-1], dt))
-            data.append(torch.stack(states, 2)[0].float())
-            for other in known:
-                known[other] += [value if other == name else 0.0] * per_value
-    times = torch.arange(frames).double() * dt
-    names = tuple("uvw"[: data[0].shape[2]])
-    coefficients = {k: torch.tensor(v).double() for k, v in known.items()}
-    return Trajectories(torch.cat(data), times, grid, names, coefficients)
-
 
 def found(one: Learned) -> set[str]:
     return {term for kind in used_terms(one).values() for term in kind}
-
-
-def family(linear: tuple[str, ...], products: tuple[str, ...], **more: int) -> Spectral:
-    return Spectral(
-        linear=Derivatives(linear, 100.0),
-        nonlinearity=Products(products) if products else None,
-        **more,  # type: ignore[arg-type]
-    )
-
-
-PLANTED = {
-    "diffusion": (family(("lap",), ()), [0.1]),
-    "transport": (family(("x",), ()), [-1.0]),
-    "growth": (family(("lap", "lap2"), ()), [-0.3, -0.05]),
-    "reaction": (family(("",), ("0*0*0",)), [1.0, -1.0]),
-    "flux": (family((), ("0*0@x",)), [-0.3]),
-    "cubic flux": (family((), ("0*0*0@x",)), [-0.2]),
-    "slope": (family((), ("0:x*0:x",)), [-0.1]),
-    "fractional": (family(("abs.half",), ()), [-0.2]),
-}
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -187,6 +127,19 @@ def test_white_noise_of_a_thousandth_does_not_hide_the_structure() -> None:
     data = replace(data, data=data.data + 1e-3 * noise)
     one = learn(Evidence(data, 1.0), "r", mechanisms(data)["r"])
     assert found(one) == {"", "0*0*0"}
+
+
+def test_terms_that_help_only_together_are_found() -> None:
+    """Four terms whose sum is small: three of them, or fewer, say nothing about it."""
+    draws = torch.Generator().manual_seed(3)
+    large = torch.randn(3, 400, generator=draws, dtype=torch.float64)
+    other, target = torch.randn(2, 400, generator=draws, dtype=torch.float64)
+    features = torch.stack([*large, 0.1 * target - large.sum(0), other])
+    halves = []
+    for some in (slice(0, 200), slice(200, 400)):
+        x, y = features[:, some], target[some]
+        halves.append(Moments((x @ x.T)[None, None], (x @ y)[None, None], (y @ y)[None, None]))
+    assert set(select(*halves, 0, range(5)).terms) == {0, 1, 2, 3}
 
 
 def test_growth_is_bounded_beyond_what_the_data_hold() -> None:

@@ -78,7 +78,7 @@ def test_where_operators_disagree_the_pick_stands_and_the_spread_grows() -> None
     sure, torn = (search.run(Objective(three(w), u, GRID, DT)) for w in (1.0, 3.0))
     (own,) = torn.pick.operators
     said = torn.pick.strengths[0] * three(3.0).coefficients["c"][own]
-    assert torn.identified["c"] == pytest.approx(said, rel=1e-9)
+    assert torn.identified["c"] == pytest.approx(said, rel=1e-6)
     assert torn.spread["c"] > 0.1 > 1e-3 > sure.spread["c"]
 
 

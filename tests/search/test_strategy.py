@@ -298,7 +298,8 @@ def test_pursuit_counts_the_rates_and_the_flows(
     objective = Objective(dictionary, window.expand(windows, *window.shape), grid, dt)
     cost = Pursuit(screen_frames=screen_frames).run_all(objective)[0].cost
     # Exact flows are one evaluation each.
-    assert cost.evaluations == windows * 4 * (screen_frames or 6) + cost.flows
+    # Two speeds and two diffusivities: one rate each, the others are multiples.
+    assert cost.evaluations == windows * 2 * (screen_frames or 6) + cost.flows
     # Its flows are those of whole transitions, and of free runs over the window.
     assert cost.flows % 5 == 0
 

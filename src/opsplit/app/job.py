@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ from opsplit.app.samples import simulate
 sample = simulate(
     {sample.equation!r},
     {sample.coefficients!r},
-    field={sample.field!r},
+    field={pformat(sample.field, width=100, compact=True)},
     frames={len(sample.observed.times)},
     steps={len(sample.future.times)},
     noise={sample.noise!r},

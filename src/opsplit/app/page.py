@@ -15,10 +15,12 @@ from typing import Any
 import opsplit
 from opsplit.app import samples, views
 from opsplit.app.job import Answer, Progress, Task, file_task, load_upload, play_task, run
+from opsplit.app.pad import CELLS, pad
 from opsplit.errors import OpsplitError
 from opsplit.model import bundled
 
-MOST_KNOBS = 4
+Inputs = tuple[Any, dict[str, Any]]
+"""The button of a way in, and what it takes by name."""
 INTRO = """
 # opsplit
 Some frames go in. opsplit searches a dictionary of learned operators for a composition that
@@ -76,20 +78,26 @@ def build(limits: Limits | None = None) -> Any:
         verdict = gr.HTML(elem_id="verdict")
         film = gr.HTML(elem_id="film")
         found = gr.HTML(elem_id="found")
-        files = gr.Files(label="Take home", visible=False, elem_id="files", height=300)
-        code = gr.Code(label="The same as Python", language="python", visible=False, elem_id="code")
+        files = gr.Files(
+            label="Take home", visible=False, elem_id="files", height=300, interactive=False
+        )
+        code = gr.Code(
+            label="The same as Python", language="python", visible=False, elem_id="code",
+            max_lines=24, interactive=False,
+        )  # fmt: skip
         out = [session, cancel, live, verdict, film, found, files, code]
 
-        def played(*given: Any) -> Iterator[list[Any]]:
-            yield from _answers(gr, lambda: _play(allowed, *given))
+        for (go, inputs), task in ((play, _play), (own, _own)):
 
-        def explained(*given: Any) -> Iterator[list[Any]]:
-            yield from _answers(gr, lambda: _own(allowed, *given))
+            def begin(
+                *given: Any, names: Any = tuple(inputs), task: Any = task
+            ) -> Iterator[list[Any]]:
+                told = dict(zip(names, given, strict=True))
+                yield from _answers(gr, lambda: task(allowed, told))
 
-        for part, begin in ((play, played), (own, explained)):
             # One search at a time; everybody else waits in the queue.
-            part["go"].click(
-                begin, part["inputs"], out, concurrency_limit=1, concurrency_id="search",
+            go.click(
+                begin, list(inputs.values()), out, concurrency_limit=1, concurrency_id="search",
                 show_progress="hidden", api_name=False,
             )  # fmt: skip
         cancel.click(_cancel, session, None, queue=False, api_name=False)
@@ -119,14 +127,24 @@ def serve(
     return page, address
 
 
-def _play_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
+def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     names = samples.playable()
     first = samples.knobs(names[0])
+    most = max(len(samples.knobs(name)) for name in names)
     with gr.Row():
-        equation = gr.Dropdown(names, value=names[0], label="Equation", elem_id="equation")
-        field = gr.Dropdown(samples.FIELDS, value="random", label="Initial field")
-    sliders = [gr.Slider(elem_id=f"knob{i}", **_slider(first, i)) for i in range(MOST_KNOBS)]
-    drawn = gr.HTML(_drawn(names[0], [_start(first, i) for i in range(MOST_KNOBS)]))
+        equation = gr.Dropdown(
+            names, value=names[0], label="Equation", elem_id="equation", min_width=240
+        )
+        field = gr.Dropdown(
+            [*samples.FIELDS, samples.DRAWN],
+            value="random",
+            label="Initial field",
+            elem_id="field",
+            min_width=240,
+        )
+    drawing = pad(gr, _ndim(names[0]))
+    sliders = [gr.Slider(elem_id=f"knob{i}", **_slider(first, i)) for i in range(most)]
+    ranges = gr.HTML(_ranges(names[0], [knob.start for knob in first]))
     with gr.Row():
         noise = gr.Slider(0, 0.2, value=0, step=0.01, label="Noise (share of the field)")
         frames = gr.Slider(4, 32, value=16, step=1, label="Frames to observe")
@@ -140,23 +158,29 @@ def _play_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
 
     def chosen(name: str) -> list[Any]:
         known = samples.knobs(name)
-        new = [gr.update(**_slider(known, i)) for i in range(MOST_KNOBS)]
-        return [*new, _drawn(name, [_start(known, i) for i in range(MOST_KNOBS)])]
+        new = [gr.update(**_slider(known, i)) for i in range(most)]
+        cells = gr.update(shape=list(CELLS[_ndim(name)]), value=None)
+        return [*new, _ranges(name, [knob.start for knob in known]), cells]
 
-    equation.change(chosen, equation, [*sliders, drawn], show_progress="hidden", api_name=False)
+    quiet = {"show_progress": "hidden", "api_name": False}
+    equation.change(chosen, equation, [*sliders, ranges, drawing], **quiet)
+    field.change(
+        lambda kind: gr.update(visible=True if kind == samples.DRAWN else "hidden"),
+        field, drawing, **quiet,
+    )  # fmt: skip
     for slider in sliders:
         slider.change(
-            lambda name, *values: _drawn(name, values), [equation, *sliders], drawn,
-            show_progress="hidden", api_name=False,
-        )  # fmt: skip
-    inputs = [equation, field, noise, frames, steps, seed, seconds, *sliders]
-    return {"go": go, "inputs": inputs}
+            lambda name, *values: _ranges(name, values), [equation, *sliders], ranges, **quiet
+        )
+    inputs = {
+        "equation": equation, "field": field, "drawing": drawing, "noise": noise,
+        "frames": frames, "steps": steps, "seed": seed, "seconds": seconds,
+    }  # fmt: skip
+    return go, inputs | {f"knob{i}": slider for i, slider in enumerate(sliders)}
 
 
-def _start(knobs: tuple[samples.Knob, ...], i: int) -> float:
-    if i >= len(knobs):
-        return 0.0
-    return float(f"{knobs[i].low + 0.6 * (knobs[i].high - knobs[i].low):.2g}")
+def _ndim(name: str) -> int:
+    return opsplit.get_physics(name).coarse().grid.ndim
 
 
 def _slider(knobs: tuple[samples.Knob, ...], i: int) -> dict[str, Any]:
@@ -164,21 +188,22 @@ def _slider(knobs: tuple[samples.Knob, ...], i: int) -> dict[str, Any]:
     if i >= len(knobs):
         return {"visible": False, "label": "", "minimum": 0, "maximum": 1, "value": 0}
     knob = knobs[i]
-    most = float(f"{samples.BEYOND * knob.high:.2g}")
+    least, most = knob.ends
+    term = f", the coefficient of {knob.term}" if knob.term else ""
     return {
-        "visible": True, "label": f"{knob.name}, the coefficient of {knob.term}",
-        "minimum": 0, "maximum": most, "step": float(f"{most / 200:.1g}"),
-        "value": _start(knobs, i),
+        "visible": True, "label": f"{knob.name}{term}", "minimum": least, "maximum": most,
+        "step": float(f"{most / 200:.1g}"), "value": knob.start,
     }  # fmt: skip
 
 
-def _drawn(name: str, values: Any) -> str:
+def _ranges(name: str, values: Any) -> str:
+    """The trained ranges of the coefficients, and where the sliders stand."""
     known = samples.knobs(name)
     pairs = zip(known, values, strict=False)
     return views.box(known, {knob.name: float(value or 0) for knob, value in pairs})
 
 
-def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
+def _file_inputs(gr: Any, limits: Limits) -> Inputs:
     fitting = ["auto", *bundled()]
     file = gr.File(
         label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .h5, .nc or .mat", elem_id="upload",
@@ -190,7 +215,7 @@ def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
         extent = gr.Textbox(label="Length of every axis, such as 16 or 1,1", elem_id="extent")
     described = gr.HTML(elem_id="described")
     with gr.Row():
-        model = gr.Dropdown(fitting, value=fitting[1], label="Model", elem_id="model")
+        model = gr.Dropdown(fitting, value="auto", label="Model", elem_id="model")
         steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
         seconds = gr.Slider(
             1, limits.seconds, value=min(30, limits.seconds), step=1, label="Seconds at most"
@@ -199,7 +224,11 @@ def _file_inputs(gr: Any, limits: Limits) -> dict[str, Any]:
     told = [file, axes, dt, extent]
     for part in (file.upload, axes.submit, dt.submit, extent.submit):
         part(_described, told, described, show_progress="hidden", api_name=False)
-    return {"go": go, "inputs": [*told, model, steps, seconds]}
+    inputs = {
+        "path": file, "axes": axes, "dt": dt, "extent": extent,
+        "model": model, "steps": steps, "seconds": seconds,
+    }  # fmt: skip
+    return go, inputs
 
 
 def _said(axes: str, dt: float | None, extent: str) -> dict[str, Any]:
@@ -236,28 +265,29 @@ def _without_path(words: str, path: str) -> str:
     return words.replace(path, Path(path).name)
 
 
-def _play(limits: Limits, name: str, field: str, noise: float, frames: float, steps: float,
-          seed: float, seconds: float, *values: float) -> Task:  # fmt: skip
-    known = samples.knobs(name)
-    picked = {knob.name: float(v) for knob, v in zip(known, values, strict=False)}
-    count, ahead = min(int(frames), 32), min(int(steps), limits.steps)
-    start = abs(int(seed or 0)) % 2**31
-    sample = samples.simulate(name, picked, field, count, ahead, float(noise), start)
-    return play_task(sample, min(float(seconds), limits.seconds))
+def _play(limits: Limits, told: dict[str, Any]) -> Task:
+    name, field = told["equation"], told["field"]
+    picked = {knob.name: float(told[f"knob{i}"]) for i, knob in enumerate(samples.knobs(name))}
+    sample = samples.simulate(
+        name, picked, (told["drawing"] or []) if field == samples.DRAWN else field,
+        frames=min(int(told["frames"]), 32), steps=min(int(told["steps"]), limits.steps),
+        noise=float(told["noise"]), seed=abs(int(told["seed"] or 0)) % 2**31,
+    )  # fmt: skip
+    return play_task(sample, min(float(told["seconds"]), limits.seconds))
 
 
-def _own(limits: Limits, path: str | None, axes: str, dt: float | None, extent: str,
-         model: str, steps: float, seconds: float) -> Task:  # fmt: skip
+def _own(limits: Limits, told: dict[str, Any]) -> Task:
+    path = told["path"]
     if path is None:
         raise OpsplitError("Choose a file first.")
-    said = _said(axes, dt, extent)
+    said = _said(told["axes"], told["dt"], told["extent"])
     try:
         observed = load_upload(path, said, limits.upload_mb)
     except OpsplitError as reason:
         raise OpsplitError(_without_path(str(reason), path)) from None
-    ahead = min(int(steps), limits.steps)
-    budget = min(float(seconds), limits.seconds)
-    return file_task(observed, Path(path).name, model, ahead, budget, said)
+    ahead = min(int(told["steps"]), limits.steps)
+    budget = min(float(told["seconds"]), limits.seconds)
+    return file_task(observed, Path(path).name, told["model"], ahead, budget, said)
 
 
 def _cancel(session: dict[str, Any] | None) -> None:

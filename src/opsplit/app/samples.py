@@ -11,11 +11,15 @@ import torch
 from torch import Tensor
 
 import opsplit
+from opsplit.app.pad import Drawing, drawn_field
 from opsplit.model import bundled
 from opsplit.physics import PHYSICS
 
+DRAWN = "draw your own"
 FIELDS = ("random", "one bump", "two bumps", "wave")
-"""Initial fields to choose from; systems of several channels start at random."""
+"""Initial fields to choose from, beside a drawing."""
+USUAL = 4
+"""Random fields that show the range of every channel."""
 BEYOND = 2.0
 """Sliders go this many times as far as the training did."""
 
@@ -29,6 +33,16 @@ class Knob:
     low: float
     high: float
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """How far the slider goes: beyond training, to both sides if both signs were met."""
+        most = float(f"{BEYOND * self.high:.2g}")
+        return (-most if self.low < 0 else 0.0), most
+
+    @property
+    def start(self) -> float:
+        return float(f"{self.low + 0.6 * (self.high - self.low):.2g}")
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -36,7 +50,7 @@ class Sample:
 
     equation: str
     coefficients: dict[str, float]
-    field: str
+    field: str | Drawing
     seed: int
     noise: float
     observed: opsplit.Trajectories
@@ -72,7 +86,7 @@ def constants(name: str) -> dict[str, float]:
 def simulate(
     name: str,
     coefficients: dict[str, float],
-    field: str = "random",
+    field: str | Drawing = "random",
     frames: int = 16,
     steps: int = 16,
     noise: float = 0.0,
@@ -82,14 +96,18 @@ def simulate(
 
     Arguments:
         coefficients: values of the knobs.
-        field: one of `FIELDS`.
+        field: one of `FIELDS`, or the values of a drawing.
         noise: white noise on the observed frames, as a share of their standard deviation.
     """
     physics = opsplit.get_physics(name).coarse()
     generator = torch.Generator().manual_seed(seed)
-    initial = physics.initial_fields(1, generator, "test")
-    if field != "random" and len(physics.channels) == 1:
-        initial = _shape(field, physics.grid)[None, None]
+    grid = physics.grid
+    if field == "random":
+        initial = physics.initial_fields(1, generator, "test")
+    else:
+        pattern = _shape(field, grid) if isinstance(field, str) else drawn_field(field, grid)
+        usual = physics.initial_fields(USUAL, generator, "test")
+        initial = _in_channels(pattern, usual)
     whole = {**constants(name), **coefficients}
     known = {k: torch.tensor([float(v)], dtype=torch.float64) for k, v in whole.items()}
     times = torch.arange(frames + steps, dtype=torch.float64) * physics.dt
@@ -99,14 +117,14 @@ def simulate(
     seen = seen + noise * size * torch.randn(seen.shape, generator=generator)
 
     def part(frames: Tensor, moments: Tensor) -> opsplit.Trajectories:
-        return opsplit.Trajectories(frames, moments, physics.grid, physics.channels)
+        return opsplit.Trajectories(frames, moments, grid, physics.channels)
 
     observed, future = part(seen, times[:frames]), part(data[:, frames:], times[frames:])
     return Sample(name, dict(coefficients), field, seed, noise, observed, future)
 
 
 def _shape(field: str, grid: opsplit.Grid) -> Tensor:
-    """A smooth periodic field with zero mean and unit deviation."""
+    """A smooth periodic field."""
     angles = [2 * math.pi * torch.arange(n, dtype=torch.float64) / n for n in grid.shape]
     mesh = torch.meshgrid(*angles, indexing="ij")
 
@@ -119,7 +137,22 @@ def _shape(field: str, grid: opsplit.Grid) -> Tensor:
         made = bump(2.0, 0.08) - 0.6 * bump(4.2, 0.15)
     else:
         made = torch.stack([torch.sin(2 * a) for a in mesh]).sum(0)
-    return (made - made.mean()) / made.std()
+    return made
+
+
+def _in_channels(pattern: Tensor, usual: Tensor) -> Tensor:
+    """A pattern as the initial fields of all channels, like the `usual` ones.
+
+    One channel gets zero mean and unit deviation. Several get their usual range, and those that
+    usually fall where the last one rises do so here.
+    """
+    if usual.shape[1] == 1:
+        return ((pattern - pattern.mean()) / pattern.std())[None, None]
+    share = (pattern - pattern.min()) / (pattern.max() - pattern.min())
+    flat = usual.transpose(0, 1).flatten(1)
+    sense = torch.corrcoef(flat)[-1].reshape(-1, *[1] * pattern.ndim)
+    low, high = (end.reshape(sense.shape) for end in (flat.amin(1), flat.amax(1)))
+    return (low + (high - low) * torch.where(sense < 0, 1 - share, share))[None]
 
 
 def terms_given(sample: Sample) -> np.ndarray | None:

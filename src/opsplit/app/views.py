@@ -11,10 +11,9 @@ import numpy as np
 
 import opsplit
 from opsplit.app.job import Answer, Progress
-from opsplit.app.samples import BEYOND, Knob, constants
+from opsplit.app.samples import Knob, constants
 from opsplit.display import html_table
 from opsplit.report.animation import Colours, film_picks
-from opsplit.report.template import typeset
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,25 +27,26 @@ def box(knobs: tuple[Knob, ...], values: dict[str, float]) -> str:
     """Every coefficient on its own axis: the trained range as a bar, the value as a dot."""
     rows = ""
     for i, knob in enumerate(knobs):
-        end, y, value = BEYOND * knob.high, 24 + 34 * i, values.get(knob.name, 0.0)
+        least, most = knob.ends
+        y, value = 24 + 34 * i, values.get(knob.name, 0.0)
 
-        def at(x: float, end: float = end) -> float:
-            return 90 + 400 * min(max(x / end, 0.0), 1.0)
+        def at(x: float, least: float = least, most: float = most) -> float:
+            return 70 + 250 * min(max((x - least) / (most - least), 0.0), 1.0)
 
         inside = knob.low <= value <= knob.high or value == 0
         rows += (
-            f'<line x1="90" x2="490" y1="{y}" y2="{y}" stroke="currentColor" opacity=".3"/>'
+            f'<line x1="70" x2="320" y1="{y}" y2="{y}" stroke="currentColor" opacity=".3"/>'
             f'<rect x="{at(knob.low):.1f}" y="{y - 6}" width="{at(knob.high) - at(knob.low):.1f}" '
             'height="12" rx="3" fill="#0072b2" opacity=".35"/>'
             f'<circle cx="{at(value):.1f}" cy="{y}" r="7" '
             f'fill="{"#0072b2" if inside else "#d55e00"}"/>'
-            f'<text x="80" y="{y + 5}" text-anchor="end" fill="currentColor">'
+            f'<text x="60" y="{y + 5}" text-anchor="end" fill="currentColor">'
             f"{escape(knob.name)}</text>"
-            f'<text x="496" y="{y + 5}" fill="currentColor">{value:.4g}</text>'
+            f'<text x="330" y="{y + 5}" fill="currentColor">{value:.4g}</text>'
         )
     height = 34 * len(knobs) + 14
     return (
-        f'<svg viewBox="0 0 560 {height}" style="max-width:36rem;width:100%" role="img" '
+        f'<svg viewBox="0 0 390 {height}" style="max-width:28rem;width:100%" role="img" '
         f'aria-label="trained ranges and chosen values" font-size="15">{rows}</svg>'
         "<p>Blue bar: the range of the training. A dot outside of it is orange.</p>"
     )
@@ -95,7 +95,7 @@ def found(answer: Answer) -> str:
         if sample is not None:
             row["true"] = {**constants(sample.equation), **sample.coefficients}.get(name, "")
         rows.append(row)
-    text = f'<p class="equation" style="font-size:1.25rem">{typeset(splitter.equation_)}</p>'
+    text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])

@@ -76,7 +76,8 @@ class Fit(ReadFlags, Spread):
     rerank: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Pick among the finalists by their free-running error (default: pursuit only)."""
     max_seconds: float | None = None
-    """Stop the search after so long and take the best so far; Ctrl-C does the same."""
+    """Stop the search after so long and take the best so far; Ctrl-C does the same. Files that
+    take longer to read are refused."""
     max_evaluations: int | None = None
     """Stop the search after so many evaluations of operators."""
     trials: int = 100
@@ -107,9 +108,11 @@ class Fit(ReadFlags, Spread):
 
     def fit(self) -> Fitted:
         """Read, choose the window, search."""
+        from opsplit._deadline import within
         from opsplit.progress import Progress
 
-        recording = self.recorded()
+        with within(self.max_seconds):
+            recording = self.recorded()
         first, after = self.chosen(recording)
         splitter = self.splitter()
         with Progress("search", every=5.0) as bar, no_warnings():

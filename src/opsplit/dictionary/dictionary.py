@@ -258,11 +258,12 @@ class OperatorDictionary:
         points = math.prod(grid.shape)
         numbers = sum(len(p.codes) * (p.family.n_parameters + points) for p in self.parts)
         check_room(f"{len(self)} operators on {points} points", 8.0 * numbers)
-        prepared = []
-        for part in self.parts:
-            parameters = part.parameters().to(like)
-            prepared.append((part.family, part.family.prepare(parameters, grid), part.scale))
-        return PreparedDictionary(tuple(prepared))
+        parameters = tuple(part.parameters().to(like) for part in self.parts)
+        prepared = tuple(
+            (part.family, part.family.prepare(own, grid), part.scale)
+            for part, own in zip(self.parts, parameters, strict=True)
+        )
+        return PreparedDictionary(prepared, parameters)
 
     def save(self, folder: str | Path, with_decoders: bool = True) -> None:
         """Write `dictionary.json` and `dictionary.safetensors`.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from opsplit.dictionary.multiples import Multiples, find_multiples
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily, Prepared
 
@@ -20,6 +22,8 @@ class PreparedDictionary:
     """Operators of several families behind one call: `flow(index, u, duration)`."""
 
     parts: tuple[PreparedPart, ...]
+    parameters: tuple[Tensor, ...]
+    """Of the operators of every part, `(E, P)`."""
 
     def __len__(self) -> int:
         return sum(len(prepared) for _, prepared, _ in self.parts)
@@ -48,6 +52,18 @@ class PreparedDictionary:
         if len(found) == 1:
             return found[0]
         return torch.cat(found)[torch.cat(places).argsort()]
+
+    @cached_property
+    def multiples(self) -> Multiples:
+        """Operators whose rates are multiples of those of others."""
+        family, prepared, _ = self.parts[0]
+        draw = torch.Generator().manual_seed(0)
+        state = torch.randn(1, family.channels, *prepared.grid.shape, generator=draw)
+        state = state.to(self.parameters[0])
+        with torch.no_grad():
+            return find_multiples(
+                self.parameters, lambda index: self.rates(index, state), prepared.device
+            )
 
     def _by_part(self, index: Tensor) -> Iterator[tuple[PreparedPart, Tensor, Tensor]]:
         """Each part with the entries that are its own and their positions in it."""

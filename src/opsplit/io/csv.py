@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from opsplit._deadline import check_time
 from opsplit.errors import OpsplitError
 from opsplit.io.arrays import of_plain
 from opsplit.io.assemble import Flags, Raw
@@ -21,6 +23,8 @@ from opsplit.io.parts import array_part
 
 LARGEST_MB = 256
 """Text is parsed whole."""
+PIECE = 2**23
+"""Characters that are read between two looks at the clock, about."""
 UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
 """A column's name and its unit: `x [m]`, `u (K)`."""
 STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
@@ -83,9 +87,7 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
         # A file of numpy.savetxt has its names in a comment.
         told = [word.strip() for word in head.lstrip("# ").strip().split(mark)]
         names, skipped = (told if len(told) == len(names) > 1 else []), skipped - 1
-    rows = partial(
-        np.loadtxt, path, delimiter=mark, skiprows=skipped, ndmin=2, encoding="utf-8-sig"
-    )
+    rows = partial(_table, path, skipped, mark, max(1, min(PIECE // 20, PIECE // len(line))))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         try:
@@ -93,6 +95,21 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
         except ValueError:
             # An empty cell is a missing value.
             return beside, names, rows(converters=lambda word: float(word.strip() or "nan"))
+
+
+def _table(path: Path, skipped: int, mark: str | None, most: int, **more: Any) -> np.ndarray:
+    """The numbers after so many lines, read in pieces of rows: there may be a limit of time."""
+    pieces: list[np.ndarray] = []
+    with open(path, encoding="utf-8-sig") as stream:
+        for _ in range(skipped):
+            stream.readline()
+        while not pieces or len(pieces[-1]) == most:
+            check_time(path)
+            pieces.append(np.loadtxt(stream, delimiter=mark, ndmin=2, max_rows=most, **more))
+    widths = {piece.shape[1] for piece in pieces if len(piece)}
+    if len(widths) > 1:
+        raise ValueError(f"its rows have {min(widths)} to {max(widths)} columns")
+    return np.concatenate([piece for piece in pieces if len(piece)] or pieces[:1])
 
 
 def _number(word: str) -> float | None:

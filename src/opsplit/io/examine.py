@@ -101,10 +101,12 @@ def _attributes(path: str, found: Any) -> None:
     """Read them all: their sizes are claims too."""
     import h5py
 
+    left = SMALL * 8
     for i in range(h5py.h5a.get_num_attrs(found)):
         held = h5py.h5a.open(found, index=i)
-        if math.prod(held.shape or ()) > SMALL:
-            raise OpsplitError(f"{path}: an attribute claims more than {SMALL} numbers.")
+        left -= math.prod(held.shape or ()) * held.get_type().get_size()
+        if left < 0:
+            raise OpsplitError(f"{path}: its attributes claim more than {SMALL} numbers.")
         name = held.name.decode("utf-8", "surrogateescape")
         with said_later():
             h5py.AttributeManager(_Owner(found)).get(name)

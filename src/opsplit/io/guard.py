@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplit._deadline import check_time
 from opsplit.errors import OpsplitError
 from opsplit.io.examine import SMALL, check_storage
 from opsplit.io.helper import examined
@@ -26,6 +27,7 @@ def reading(path: Path, words: str) -> Iterator[None]:
     Arguments:
         words: such as `"as HDF5"` or `"by numpy"`.
     """
+    check_time(path)
     try:
         yield
     except OpsplitError:

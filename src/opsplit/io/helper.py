@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from opsplit._deadline import check_time, seconds_left
 from opsplit._files import regular
 from opsplit._text import plain
 from opsplit.errors import OpsplitError
@@ -78,7 +79,13 @@ class Helper:
         with self._one_at_a_time:
             process = self._started()
             assert process.stdin is not None and process.stdout is not None
-            too_late = threading.Timer(SLOWEST, process.terminate)
+            late = threading.Event()
+
+            def give_up() -> None:
+                late.set()
+                process.kill()
+
+            too_late = threading.Timer(min(SLOWEST, seconds_left()), give_up)
             too_late.daemon = True
             try:
                 too_late.start()
@@ -98,7 +105,12 @@ class Helper:
                 return found
             code = process.wait()
             self.stop()
-            return code
+        if late.is_set():
+            check_time(path)
+            raise OpsplitError(
+                f"{path} cannot be opened in {SLOWEST:g} s: its disk does not answer."
+            )
+        return code
 
 
 HELPER = Helper()
@@ -126,8 +138,6 @@ def examined(path: Path, kind: str, words: str) -> None:
         raise OpsplitError(
             f"{path} cannot be opened in {seconds:g} s of the processor: it is damaged."
         )
-    if answer == -signal.SIGTERM:
-        raise OpsplitError(f"{path} cannot be opened in {SLOWEST:g} s: its disk does not answer.")
     if isinstance(answer, int):
         raise OpsplitError(f"{path} crashes the library that reads such files: it is damaged.")
     if "memory" in answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ NOT_COEFFICIENTS = BESIDE | {"boundary", "version"}
 
 
 @contextmanager
-def opened_netcdf(path: Path) -> Iterator[Any]:
-    """An open dataset with times as the numbers they are stored as."""
+def opened_netcdf(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
+    """An open dataset with times as the numbers they are stored as, without some variables."""
     try:
         import xarray
     except ImportError:
@@ -44,19 +45,21 @@ def opened_netcdf(path: Path) -> Iterator[Any]:
         if classic:
             more = {"engine": "scipy", "backend_kwargs": {"mmap": size > CHUNK_MB * 2**20}}
         examined(path, "netcdf3" if classic else "hdf5", "as NetCDF")
-        with xarray.open_dataset(path, decode_times=False, **more) as held:
+        with xarray.open_dataset(
+            path, decode_times=False, drop_variables=list(drop), **more
+        ) as held:
             yield held
 
 
 def of_netcdf(path: Path, flags: Flags) -> Raw:
     """Every variable over time and space becomes a channel, one per trajectory a coefficient."""
-    return of_dataset(str(path), "netcdf", lambda: opened_netcdf(path), flags)
+    return of_dataset(str(path), "netcdf", partial(opened_netcdf, path), flags)
 
 
 def of_xarray(given: Any, flags: Flags) -> Raw:
     """A `DataArray` or a `Dataset` in memory; times that are dates become seconds."""
     held, said = in_seconds(as_dataset(given))
-    raw = of_dataset("xarray", "xarray", lambda: nullcontext(held), flags)
+    raw = of_dataset("xarray", "xarray", lambda drop=(): nullcontext(held), flags)
     return replace(raw, said=(*raw.said, *said))
 
 
@@ -90,7 +93,7 @@ def letters_of(source: str, held: Any, flags: Flags) -> tuple[list[str], dict[st
 
 
 def of_dataset(
-    source: str, form: str, opened: Callable[[], AbstractContextManager[Any]], flags: Flags
+    source: str, form: str, opened: Callable[..., AbstractContextManager[Any]], flags: Flags
 ) -> Raw:
     """What an xarray data set says; it is open only while it is read."""
     with opened() as held:
@@ -115,7 +118,8 @@ def of_dataset(
 
     def part(field: str) -> Part:
         def read(index: Index) -> np.ndarray:
-            with opened() as held:
+            # xarray reads coordinates whole and makes an index of them, whoever asks for a frame.
+            with opened(drop=[dim for dim in dims.values() if dim != field]) as held:
                 return np.asarray(held[field][index].values)
 
         return Part(read, letters, tuple(names[field]))

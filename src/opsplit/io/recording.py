@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opsplit._deadline import check_time, seconds_left
 from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LIMIT_MB = 2000.0
 """More than this is not read into memory at once."""
+PIECE_MB = 64.0
+"""So much is read between two looks at the clock."""
 SAID = ("dt", "extent", "boundary")
 """What a file may say or not."""
 IN_MEMORY = ("array", "trajectories", "xarray")
@@ -115,7 +118,7 @@ class Recording:
         """
         chosen = self._chosen(trajectory, frames)
         self._check_size(len(chosen), limit_mb)
-        found = self.fetch(trajectory, slice(chosen.start, chosen.stop, chosen.step))
+        found = self._fetched(trajectory, chosen)
         bad = ~np.isfinite(found).reshape(len(found), -1)
         partly = np.flatnonzero(bad.any(1) & ~np.isnan(found).reshape(len(found), -1).all(1))
         if len(partly):
@@ -125,6 +128,18 @@ class Recording:
                 "them; only whole frames may be missing."
             )
         return found
+
+    def _fetched(self, trajectory: int, chosen: range) -> np.ndarray:
+        """Frames, read in pieces if there is a limit of time."""
+        limited = math.isfinite(seconds_left()) and not self.in_memory
+        most = max(1, int(PIECE_MB / self.frame_mb)) if limited else len(chosen)
+        pieces = []
+        for begin in range(0, len(chosen), most):
+            if limited:
+                check_time(self.source)
+            piece = chosen[begin : begin + most]
+            pieces.append(self.fetch(trajectory, slice(piece.start, piece.stop, piece.step)))
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def part(
         self, trajectories: Sequence[int] | None = None, frames: slice = slice(None)

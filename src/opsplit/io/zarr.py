@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import os
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opsplit._files import read_json
+from opsplit._deadline import check_time
+from opsplit._files import LARGEST_JSON, read_json
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.examine import CHUNK_MB, SMALL
@@ -17,22 +21,26 @@ from opsplit.io.guard import reading
 from opsplit.io.netcdf import of_dataset
 
 HEADERS = ("zarr.json", ".zarray")
+GROUPS = (*HEADERS, ".zgroup")
+TEXTS = (*GROUPS, ".zattrs", ".zmetadata")
 PROGRAMS = ("pickle", "json2", "msgpack2")
 """Codecs of Python objects; the first runs programs that a file holds."""
 MANY = 10_000
 """Most arrays and groups of a store."""
+PIECES = 50_000
+"""Most chunks of a coordinate; an array may have more of them the larger they are."""
 
 
 def of_zarr(path: Path, flags: Flags) -> Raw:
     """Every variable over time and space becomes a channel, as with NetCDF."""
     with reading(path, "as Zarr"):
         _check(path)
-    return of_dataset(str(path), "zarr", lambda: opened_zarr(path), flags)
+    return of_dataset(str(path), "zarr", partial(opened_zarr, path), flags)
 
 
 @contextmanager
-def opened_zarr(path: Path) -> Iterator[Any]:
-    """An open dataset with times as the numbers they are stored as."""
+def opened_zarr(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
+    """An open dataset with times as the numbers they are stored as, without some variables."""
     try:
         import xarray
         import zarr  # noqa: F401
@@ -43,27 +51,46 @@ def opened_zarr(path: Path) -> Iterator[Any]:
     with (
         reading(path, "as Zarr"),
         # Consolidated headers are a copy, of which nobody has seen whether it is one.
-        xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False) as held,
+        xarray.open_dataset(
+            path, engine="zarr", decode_times=False, consolidated=False, drop_variables=list(drop)
+        ) as held,
     ):
         yield held
 
 
 def _check(path: Path) -> None:
-    """Refuse large chunks and codecs that run programs, before any chunk is read."""
-    headers = (h for name in HEADERS for h in path.rglob(name))
-    for number, header in enumerate(headers):
-        if number >= MANY:
+    """Refuse what lies elsewhere, large pieces and codecs that run programs, before any is read."""
+    number, largest = 0, {}
+    for place, folders, files in os.walk(path):
+        check_time(path)
+        where = Path(place)
+        number += any(name in files for name in GROUPS)
+        if number > MANY:
             raise OpsplitError(f"{path} holds more than {MANY} arrays and groups.")
-        if header.resolve().is_relative_to(path.resolve()):
-            _check_array(path, header, read_json(header))
-        else:
-            raise OpsplitError(f"{header} is a link out of its store, which is not followed.")
+        for name in (*folders, *files):
+            facts = (where / name).lstat()
+            if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
+                raise OpsplitError(
+                    f"{where / name} is a link or no regular file, which is not followed."
+                )
+            if name in TEXTS and facts.st_size > LARGEST_JSON:
+                raise OpsplitError(f"{where / name} has {facts.st_size} bytes of text.")
+        for name in HEADERS:
+            if name in files:
+                largest[where] = _check_array(path, where / name, read_json(where / name))
+        # Chunks may lie in folders of an array's folder.
+        most = largest.setdefault(where, largest.get(where.parent))
+        chunks = [] if most is None else [where / name for name in files if name not in TEXTS]
+        for file in chunks:
+            if file.stat().st_size > (most or 0):
+                raise OpsplitError(f"{file} is larger than the numbers of its chunk.")
 
 
-def _check_array(store: Path, header: Path, said: Any) -> None:
+def _check_array(store: Path, header: Path, said: Any) -> int | None:
+    """The most bytes of a chunk of an array; None for a group."""
     where = header.parent
     if not isinstance(said, dict) or "shape" not in said:
-        return  # A group.
+        return None
     if where == store:
         raise OpsplitError(
             f"{where} is one array without names of its axes; save it by xarray, or as .npy."
@@ -80,9 +107,13 @@ def _check_array(store: Path, header: Path, said: Any) -> None:
     # xarray reads coordinates, which have one axis, at once.
     if len(shape) == 1 and shape[0] > SMALL:
         raise OpsplitError(f"{where} claims {shape[0]} numbers; at most {SMALL} are believed.")
+    pieces = math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
+    if pieces > (PIECES if len(shape) == 1 else PIECES * min(1000, math.prod(chunk))):
+        raise OpsplitError(
+            f"{where} has {pieces} chunks of {chunk} numbers, which takes long to read; write it "
+            "with larger ones."
+        )
     if math.prod(chunk) * 8 > CHUNK_MB * 2**20:
         raise OpsplitError(f"{where} has chunks of {chunk} numbers; write it with smaller ones.")
-    largest = math.prod(chunk) * 16 + 2**20
-    for file in where.rglob("*"):
-        if file.is_symlink() or (file.is_file() and file.stat().st_size > largest):
-            raise OpsplitError(f"{file} is a link, or larger than the numbers of its chunk.")
+    # What is compressed may be a little larger than what it was.
+    return math.prod(chunk) * 17 + 2**14

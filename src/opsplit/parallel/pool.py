@@ -4,115 +4,161 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import queue
 import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import suppress
-from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import torch
 
 from opsplit._processes import begin_worker
+from opsplit.errors import OpsplitError
+from opsplit.parallel.work import words
 
 Wanted = tuple[Future[Any], Callable[..., Any], Any]
 """A call that waits for a worker."""
 
 
 class Pool:
-    """Workers that are started by spawn and replaced when they end.
+    """Workers that are started by spawn when they are needed, and replaced when they end.
 
-    Every worker has one item at a time. If it ends, only that item is lost.
+    Every worker has one item at a time. If it ends, only that item is lost. It is no
+    `ProcessPoolExecutor`: that gives up all its workers when one of them ends, and since Python
+    3.12 it waits for itself for ever if it is shut down by whoever is told so.
     """
 
     isolates = True
 
     def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._lock = threading.RLock()
-        self._idle = [Slot(workers) for _ in range(workers)]
-        self._slots = list(self._idle)
-        self._waiting: deque[Wanted] = deque()
-        self._closed = False
+        self._calls: queue.SimpleQueue[Wanted | None] = queue.SimpleQueue()
+        self._slots = [Slot(workers) for _ in range(workers)]
+        self._threads = [
+            threading.Thread(target=slot.serve, args=(self._calls,), daemon=True)
+            for slot in self._slots
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def slots(self) -> int:
         # One more for each waits here, so that a worker does not wait for the caller.
-        return 2 * self._workers
+        return 2 * len(self._slots)
 
     def check(self) -> None:
         return None
 
     def submit(self, function: Callable[..., Any], call: Any) -> Future[Any]:
-        outer: Future[Any] = Future()
-        with self._lock:
-            self._waiting.append((outer, function, call))
-            self._dispatch()
-        return outer
+        future: Future[Any] = Future()
+        self._calls.put((future, function, call))
+        return future
 
     def kill(self) -> None:
         """End all workers at once."""
-        with self._lock:
-            self._closed = True
-            self._waiting.clear()
         for slot in self._slots:
-            slot.kill()
-
-    def _dispatch(self) -> None:
-        while self._idle and self._waiting and not self._closed:
-            outer, function, call = self._waiting.popleft()
-            if not outer.set_running_or_notify_cancel():
-                continue
-            slot = self._idle.pop()
-            inner = slot.submit(function, call)
-            inner.add_done_callback(partial(self._finished, slot, outer))
-
-    def _finished(self, slot: Slot, outer: Future[Any], inner: Future[Any]) -> None:
-        # The next item first: the worker need not wait until somebody has looked at this one.
-        with self._lock:
-            self._idle.append(slot)
-            if isinstance(inner.exception(), BrokenProcessPool):
-                slot.forget()
-            self._dispatch()
-        reason = inner.exception()
-        if reason is None:
-            outer.set_result(inner.result())
-        else:
-            outer.set_exception(reason)
+            slot.close()
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
 
 
 class Slot:
-    """One worker, started when it is needed."""
+    """One worker after the other, and the thread that talks to it."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._executor: ProcessPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._process: SpawnProcess | None = None
+        self._connection: Connection | None = None
 
-    def submit(self, function: Callable[..., Any], call: Any) -> Future[Any]:
-        if self._executor is None:
-            # A fork would copy the locks of torch's threads.
-            context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(1, context, begin, (self._workers,))
+    def serve(self, calls: queue.SimpleQueue[Wanted | None]) -> None:
+        """Pass calls to the worker until the pool is closed."""
+        while (wanted := calls.get()) is not None and not self._closed:
+            future, function, call = wanted
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                # Not the pickler of multiprocessing: torch makes it lend memory to the worker,
+                # which is lost if the worker ends.
+                answer = self._ask(pickle.dumps((function, call)))
+            except (OSError, EOFError):
+                self._forget()
+                future.set_exception(BrokenExecutor("The worker ended."))
+            # Whatever an item or a result raises that cannot be pickled.
+            except Exception as reason:
+                future.set_exception(reason)
+            else:
+                future.set_result(answer)
+        self._forget()
+
+    def _ask(self, task: bytes) -> Any:
+        connection = self._connection or self._start()
         try:
-            return self._executor.submit(function, call)
-        except BrokenProcessPool:
+            connection.send_bytes(task)
+        except OSError:
             # The worker ended while it had nothing to do.
-            self.forget()
-            return self.submit(function, call)
+            self._forget()
+            connection = self._start()
+            connection.send_bytes(task)
+        value, reason = pickle.loads(connection.recv_bytes())
+        if reason is not None:
+            raise OpsplitError(reason)
+        return value
 
-    def forget(self) -> None:
+    def _start(self) -> Connection:
+        # A fork would copy the locks of torch's threads.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        with self._lock:
+            if self._closed:
+                raise EOFError
+            self._process = context.Process(
+                target=answer_calls, args=(theirs, self._workers), daemon=True
+            )
+            self._process.start()
+        # The worker alone holds the other end, which is closed when it ends, however it ends.
+        theirs.close()
+        self._connection = ours
+        return ours
+
+    def _forget(self) -> None:
         """Leave a worker that has ended."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
-            self._executor = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.join()
 
-    def kill(self) -> None:
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            for process in list((executor._processes or {}).values()):
-                process.kill()
-            executor.shutdown(wait=True, cancel_futures=True)
+    def close(self) -> None:
+        """End the worker; the thread that waits for it is told by the end of the connection."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+
+
+def answer_calls(connection: Connection, workers: int) -> None:
+    """In a worker: call what comes, until the other side is gone."""
+    begin(workers)
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+
+
+def _answer(task: bytes) -> bytes:
+    """The value of a call and no reason, or a reason; either can be pickled."""
+    try:
+        function, call = pickle.loads(task)
+        return pickle.dumps((function(call), None))
+    except Exception as reason:
+        return pickle.dumps((None, words(reason)))
 
 
 def begin(workers: int) -> None:

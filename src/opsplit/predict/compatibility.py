@@ -296,14 +296,29 @@ def about_result(
     return [Issue(code, Severity.NOTE, text) for code, text in texts]
 
 
-def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
-    """The note on operators that training itself calls weak."""
+def weak_mechanisms(metrics: Mapping[str, Any]) -> list[str]:
+    """Mechanisms whose operators training itself calls weak."""
     structure = metrics.get("structure")
     weak = structure.get("weak", []) if isinstance(structure, Mapping) else []
+    return [str(name) for name in weak] if isinstance(weak, Sequence) else []
+
+
+def weak_parts(metrics: Mapping[str, Any], found: SearchResult) -> list[str]:
+    """Weak mechanisms that a composition uses: all coefficients of the mechanism are at work.
+
+    Operators without coefficients are always at work.
+    """
+    active = {name for name, value in found.identified.items() if value} | {"none"}
+    return [name for name in weak_mechanisms(metrics) if active.issuperset(name.split("+"))]
+
+
+def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
+    """The note on operators that training itself calls weak."""
+    weak = weak_mechanisms(metrics)
     if not weak:
         return []
     words = (
-        f"The operators of {', '.join(map(str, weak))} are weak: in training they left more than "
+        f"The operators of {', '.join(weak)} are weak: in training they left more than "
         "5 % of the change of a step. Do not trust the coefficients."
     )
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]

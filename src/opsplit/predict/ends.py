@@ -114,9 +114,9 @@ def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
         return Ends(found[0], found[1], True, around)
     periodic = Ends(End(left, 0.0, around), End(right, 0.0, around), False, around)
     if looks_noisy(u):
-        found = guesses(lines)
-        if FOURTH * found[0].noise > NOISY * scale:
-            return _by_waves(found, periodic)
+        tried = guesses(lines)
+        if FOURTH * tried[0].noise > NOISY * scale:
+            return _by_waves(tried, periodic)
     if around <= SMOOTH:
         return periodic
     kinds = (Side(DIRICHLET), Side(NEUMANN))

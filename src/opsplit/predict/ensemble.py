@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opsplit._files import remove_parts
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
 from opsplit.io.forecast_store import prepare_store, store_forecast
@@ -95,6 +96,8 @@ class Ensemble:
             where: the workers.
         """
         shared = self._loaded()
+        if self.out is not None and self.store is None:
+            remove_parts(self.out)  # Of workers that were killed.
         unread: list[Row] = []
         items = shared._items(files, done, unread)
         for outcome in run_items(fit_item, items, shared, where, Item.split):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import reduce
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from opsplit.errors import OpsplitError
@@ -41,6 +42,17 @@ class Equation(str):
         """The equation in LaTeX, without dollar signs."""
         words = " ".join(_typeset(kind, text) for kind, text in tokens(self))
         return re.sub(r" (?=[_^][{]|[),])|(?<=\() ", "", words)
+
+    @property
+    def html(self) -> str:
+        """The equation with indices, powers and italics, for a page without LaTeX.
+
+        Examples:
+            >>> Equation("u_t = 0.3 u_xx").html
+            '<i>u</i><sub>t</sub> = 0.3 <i>u</i><sub>xx</sub>'
+        """
+        words = "".join(_marked_up(kind, text) for kind, text in tokens(self))
+        return words.replace("( ", "(").strip()
 
     def _repr_latex_(self) -> str:
         return f"${self.latex}$"
@@ -105,6 +117,21 @@ def tokens(text: str) -> list[tuple[str, str]]:
         found.append((str(match.lastgroup), match[0]))
         at = match.end()
     return found
+
+
+def _marked_up(kind: str, text: str) -> str:
+    """A piece of an equation as HTML, with the space before it."""
+    signs = {"-": "−", ".": "·", "lap": "Δ", "grad": "∇"}
+    if kind == "number" and "e" in text:
+        digits, power = text.split("e")
+        return f" {digits} × 10<sup>{int(power)}</sup>"
+    if kind in ("axes", "power"):
+        tag = "sub" if kind == "axes" else "sup"
+        return f"<{tag}>{text[1:].strip('()')}</{tag}>"
+    if kind in ("name", "function", "indexed") and text not in signs:
+        name, _, index = text.partition("_")
+        return f" <i>{name}</i>" + (f"<sub>{index}</sub>" if index else "")
+    return ("" if text in "),(" and text != "(" else " ") + escape(signs.get(text, text))
 
 
 def _typeset(kind: str, text: str) -> str:

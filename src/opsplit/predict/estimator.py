@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._deadline import within
 from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
@@ -24,6 +25,7 @@ from opsplit.predict.auto_model import Ranked, fit_best
 from opsplit.predict.compatibility import (
     UNLIKE,
     Issue,
+    weak_parts,
 )
 from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
@@ -37,7 +39,6 @@ from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
-from opsplit.search.budget import within
 from opsplit.search.strategy import Report
 from opsplit.settings import shown
 from opsplit.splitting import Scheme
@@ -157,11 +158,11 @@ class OperatorSplitter(Shown):
             )  # fmt: skip
         model = load_model(self.model, self.family)
         flags = Flags(dt=dt, extent=extent, times=_plain(times), boundary=boundary)
-        recording = observe(u, model.config, flags)
-        if trajectory is not None:
-            recording = recording.part([trajectory])
         plan = self.plan()
         with within(plan.search.max_seconds):
+            recording = observe(u, model.config, flags)
+            if trajectory is not None:
+                recording = recording.part([trajectory])
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
             started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
@@ -199,7 +200,10 @@ class OperatorSplitter(Shown):
         self._like, self._found, self._walls = like(given, observed), found, walls
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
-        self._judge(found, issues, None if dictionary is not None else model.calibration)
+        own = dictionary is None
+        weak = weak_parts(model.metrics, result) if own else []
+        self.verdict_ = found.verdict.doubting(weak)
+        self._judge(found, issues, model.calibration if own else None)
         named = zip(model.config.channels, (observed.channels[i] for i in order), strict=True)
         self.equation_ = self.equation_.renamed(dict(named))
         self._last = last_states(found, self.scheme)
@@ -216,7 +220,7 @@ class OperatorSplitter(Shown):
         self, found: Explanation, issues: list[Issue], calibration: Calibration | None
     ) -> None:
         """Keep the verdict, and intervals where they can hold."""
-        self.verdict_ = verdict = found.verdict
+        verdict = self.verdict_
         self.status_ = verdict.level.value
         self.issues_ = tuple(issues)
         self.notes_ = tuple(issue.text for issue in issues)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from opsplit._deadline import time_is_up
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
 from opsplit.grid import Grid
 from opsplit.model import Model
@@ -23,7 +24,6 @@ from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, Pursuit, SearchResult, Strategy
-from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories

@@ -129,7 +129,7 @@ def _waves(
     count = max(1, min(WAVES, points // 2))
     x = np.arange(points)
     if kinds[0] == PERIODIC:
-        place = x / points
+        place: np.ndarray = x / points
         turns = 2 * np.pi * np.multiply.outer(place, (np.arange(count) + 1) // 2)
         made = np.where(np.arange(count) % 2 == 1, np.sin(turns), np.cos(turns))
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from opsplit._deadline import time_is_up
 from opsplit.boundary import NEUMANN, Side
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
@@ -16,7 +17,6 @@ from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.noisy_ends import best_walls, guesses
 from opsplit.predict.replay import Replay
 from opsplit.predict.started import Started, start
-from opsplit.search.budget import time_is_up
 from opsplit.search.strategy import Report
 
 ENOUGH = 1e-3

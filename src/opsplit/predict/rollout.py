@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from opsplit._deadline import time_is_up
 from opsplit._memory import check_room
 from opsplit.dictionary import PreparedDictionary
 from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.search.budget import time_is_up
 from opsplit.search.result import Composition
 from opsplit.splitting import Flow, Scheme, split_step
 

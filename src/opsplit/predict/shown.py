@@ -68,7 +68,7 @@ class Shown:
         ]
         return (
             f"<div><p><strong>{escape(self.verdict_.text)}</strong></p>"
-            f"<p>\\({self.equation_.latex.replace('<', ' ').replace('>', ' ')}\\)</p>"
+            f"<p>{self.equation_.html}</p>"
             f"{html_table(rows, 'Coefficients')}{self.search_result_._repr_html_()}</div>"
         )
 

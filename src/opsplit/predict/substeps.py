@@ -6,9 +6,9 @@ import math
 
 import torch
 
+from opsplit._deadline import time_is_up
 from opsplit.predict.questions import Asking, Finer, Problem, Searched
 from opsplit.search import Composition, Objective
-from opsplit.search.budget import time_is_up
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""

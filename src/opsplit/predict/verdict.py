@@ -73,6 +73,9 @@ class Verdict:
     basis: Basis = Basis.WINDOW
     """`window`: the run from the first observed frame over all others; `future`: the forecast,
     against the frames that followed."""
+    weak: tuple[str, ...] = ()
+    """Mechanisms of the composition whose operators training itself calls weak. They may fit the
+    frames by accident, so nothing counts as explained with them."""
 
     @property
     def text(self) -> str:
@@ -86,6 +89,8 @@ class Verdict:
         if self.skill is not None:
             where = "the observed frames" if self.basis is Basis.WINDOW else "the frames after them"
             said += f", skill against persistence on {where} {self.skill:.2g}"
+        if self.weak:
+            said += f", with weak operators of {', '.join(self.weak)}"
         advice = {
             Level.EXPLAINED: ".",
             Level.PARTLY: "; trust the forecast for a short time only.",
@@ -123,9 +128,14 @@ class Verdict:
         found, true = forecast[: len(truth)][there], truth[there]
         size = (true - _mean(true)).norm()
         scored = skill((found - true).norm(), (last - true).norm(), size)
-        return replace(
-            self, level=judge(self.unexplained, scored), skill=scored, basis=Basis.FUTURE
-        )
+        level = judge(self.unexplained, scored)
+        known = replace(self, level=level, skill=scored, basis=Basis.FUTURE)
+        return known.doubting(self.weak)
+
+    def doubting(self, weak: Sequence[str]) -> Verdict:
+        """The verdict on a composition with operators that are weak: at most partly explained."""
+        least = Level.PARTLY if weak and self.level is Level.EXPLAINED else self.level
+        return replace(self, level=least, weak=tuple(weak))
 
 
 def judge(unexplained: float, skill: float | None) -> Level:

@@ -7,7 +7,6 @@ needs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +24,7 @@ from opsplit.model import Model
 from opsplit.operators.spectral.filters import order_of
 from opsplit.operators.spectral.products import parse
 from opsplit.pretrain.evidence import Evidence
+from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import (
     Learned,
@@ -41,6 +41,10 @@ from opsplit.terms import Term
 GOOD = 0.05
 """Operators serve in compositions where they leave less than this share of the change on average,
 and no environment leaves ten times as much."""
+UNSURE = 1.1
+"""Squared errors up to so many times those of the noise in the frames are noise."""
+MOST_NOISE = 0.6
+"""Where noise makes more than this share of the change, nothing is known about the rest."""
 EXACT = 1e-5
 """Directions of codes are added until they miss less than this share of the weights."""
 MOST_DIRECTIONS = 8
@@ -78,18 +82,35 @@ class Structure:
                 "terms": terms,
                 "error": float(one.error.mean()),
                 "worst": float(one.error.max()),
+                "noise": float(one.noise.mean()),
+                "beyond_noise": float(beyond_noise(one).mean()),
                 "environments": len(one.environments),
+                "complete": one.complete,
                 "rivals": [
                     {"structure": r.name, "terms": list(r.terms), "error": r.error}
                     for r in one.rivals
                 ],
             })  # fmt: skip
-        weak = [row["mechanism"] for row in rows if row["error"] > GOOD or row["worst"] > 10 * GOOD]
+        weak = [one.mechanism for one in self.learned if is_weak(one)]
         verdict = "good for compositions"
         if weak:
             verdict = (
                 f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
                 "few frames, or terms that no structure has)"
+            )
+        noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
+        if noisy:
+            names = ", ".join(row["mechanism"] for row in noisy)
+            verdict += (
+                f"; the frames of {names} hold noise, which makes up to "
+                f"{max(row['noise'] for row in noisy):.0%} of the change of a step and was taken "
+                "off before judging"
+            )
+        hurried = [row["mechanism"] for row in rows if not row["complete"]]
+        if hurried:
+            verdict += (
+                f"; {', '.join(hurried)}: the time was over before all structures were tried; "
+                "this is the best so far, and more minutes may improve it"
             )
         mixed = [row["mechanism"] for row in rows if "+" in row["mechanism"]]
         if mixed:
@@ -100,10 +121,25 @@ class Structure:
         return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
 
 
-def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> Structure:
-    """The structure of every mechanism in the data."""
+def beyond_noise(one: Learned) -> Tensor:
+    """Errors `(E,)` of a step without the part that noise in the frames explains."""
+    return (one.error.square() - UNSURE * one.noise.square()).clamp_min(0).sqrt()
+
+
+def is_weak(one: Learned) -> bool:
+    """Whether operators leave too much of the change, or noise hides what they leave."""
+    left = beyond_noise(one)
+    hidden = float(one.noise.mean()) > MOST_NOISE
+    return hidden or float(left.mean()) > GOOD or float(left.max()) > 10 * GOOD
+
+
+def learn_structure(
+    source: StoredSource, facts: Facts, quiet: bool = False, limit: Limit | None = None
+) -> Structure:
+    """The structure of every mechanism in the data, as good as the time until `limit` allows."""
     check_data(source.data)
-    began = time.monotonic()
+    limit = limit or Limit()
+    began = limit.now()
     evidence = Evidence(source.data, facts.scale)
     found, coefficients = mechanisms(source.data), source.coefficients()
     learned = []
@@ -113,8 +149,10 @@ def learn_structure(source: StoredSource, facts: Facts, quiet: bool = False) -> 
             labels = None
             if name in coefficients:
                 labels = coefficients[name][list(environments)].double()
-            learned.append(learn(evidence, name, environments, labels))
-    return Structure(tuple(learned), evidence, time.monotonic() - began)
+            # Time that a mechanism leaves is there for those after it.
+            own = limit.part(1 / (len(found) - i))
+            learned.append(learn(evidence, name, environments, labels, own))
+    return Structure(tuple(learned), evidence, limit.now() - began)
 
 
 def assemble(

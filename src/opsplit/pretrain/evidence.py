@@ -21,6 +21,8 @@ UNRESOLVED = 1e-4
 """Share of the energy in the upper half of the modes of a frame that the grid no longer holds."""
 PIECE = 6
 """Frames of a piece with fronts."""
+WHITE = 1.3
+"""Noise that is white in time is equally large, up to this factor, in all differences."""
 FEWEST = 4
 """Frames that the quadrature between two of them needs."""
 STATES, POINTS, TOTAL = 16, 8192, 512
@@ -53,7 +55,13 @@ class Evidence:
                 cut = max(4, 2 * frames // 3)
                 self.fit.append(u[:, :cut])
                 self.unseen.append(u[:, min(cut, frames - 4) :])
+        self.noise = [white_noise(u, self.grid) for u in self.fit]
         self.units = Units(_usual_wavenumber(self.fit, self.grid), _centre(self.fit))
+
+    @property
+    def measures(self) -> tuple[Grid, float, Units]:
+        """The grid, the time between frames, and the units of operators."""
+        return self.grid, self.dt, self.units
 
     def pairs(self, environments: Sequence[int], unseen: bool, seed: int) -> list[Pairs]:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
@@ -85,6 +93,24 @@ class Evidence:
                 targets.append(u[n, t + stride])
             out.append(Pairs(torch.stack(states), torch.stack(targets), stride * self.dt))
         return out
+
+
+def white_noise(u: Tensor, grid: Grid) -> Tensor:
+    """Deviation of white noise in frames `(trajectory, time, channel, *space)`, per channel.
+
+    From the finest third of the modes. Noise is as large in first differences as in third ones, by
+    the factors 2 and 20; a signal is not, and counts as no noise.
+    """
+    spectrum = spectrum_of(u, grid.ndim).flatten(3)
+    k = squared_wavenumber(grid).flatten()
+    fine = spectrum[..., k >= k.quantile(2 / 3)]
+    if u.shape[1] < FEWEST:
+        return u.new_zeros(u.shape[2])
+    first, third = (fine.diff(n=n, dim=1).abs().square().mean((0, 1, 3)) for n in (1, 3))
+    first, third = first / 2, third / 20
+    white = (third > first / WHITE) & (third < first * WHITE)
+    points = math.prod(grid.shape)
+    return torch.where(white, torch.minimum(first, third) / points, 0.0).sqrt()
 
 
 def _most_frames(members: Tensor, counts: Tensor, whole: int) -> tuple[Tensor, int]:

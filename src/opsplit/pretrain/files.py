@@ -30,6 +30,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise OpsplitError(f"No such file: {path}") from None
+    except RecursionError:
+        raise OpsplitError(f"{path} cannot be read as TOML: it is nested too deeply.") from None
     except (OSError, ValueError) as reason:
         raise OpsplitError(f"{path} cannot be read as TOML: {reason}") from None
 

@@ -30,6 +30,8 @@ class Library:
 
     name: str
     atoms: tuple[Atom, ...]
+    group: str = "linear"
+    """Structures of one group are looked at together."""
 
 
 def libraries(channels: int, ndim: int) -> list[Library]:
@@ -40,19 +42,28 @@ def libraries(channels: int, ndim: int) -> list[Library]:
     axes = "xyz"[:ndim]
     held = list(_linear(channels, axes))
     out = [Library("linear", tuple(held)), Library("fractional", (*held, *_fractional(axes)))]
-    for name, atoms in (
-        ("polynomial of degree 2", _polynomial(channels, 2)),
-        ("polynomial of degree 3", _polynomial(channels, 3)),
-        ("polynomial of high degree", _high(channels)),
-        ("conservative polynomial", _conservative(channels, axes)),
-        ("products with derivatives", _slopes(channels, axes)),
-        ("products with potentials", _potentials(channels, axes)),
+    for name, group, atoms in (
+        ("polynomial of degree 2", "reactions", _polynomial(channels, 2)),
+        ("polynomial of degree 3", "reactions", _polynomial(channels, 3)),
+        ("polynomial of high degree", "reactions", _high(channels)),
+        ("conservative polynomial", "fluxes", _conservative(channels, axes)),
+        ("products with derivatives", "products", _slopes(channels, axes)),
+        ("fluxes along curvature", "products", _stresses(channels, axes)),
+        ("products with potentials", "products", _potentials(channels, axes)),
     ):
         before = len(held)
         held += [atom for atom in atoms if atom not in held]
         if before < len(held) <= MOST_TERMS:
-            out.append(Library(name, tuple(held)))
+            out.append(Library(name, tuple(held), group))
     return out
+
+
+def stages(channels: int, ndim: int) -> list[list[Library]]:
+    """The same structures in groups: terms of a rich group are formed only if simple ones fail."""
+    groups: dict[str, list[Library]] = {}
+    for library in libraries(channels, ndim):
+        groups.setdefault(library.group, []).append(library)
+    return list(groups.values())
 
 
 def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:
@@ -61,8 +72,12 @@ def atoms_of(known: Sequence[Library]) -> tuple[Atom, ...]:
 
 
 def _fractional(axes: str) -> Iterator[Atom]:
-    for name in ("half", "abs", "abs.half", "lap.half", "abs3", *(f"{a}.abs" for a in axes)):
+    """Symbols of broken and of negative order, the latter of forces by a potential."""
+    for name in ("half", "abs", "abs.half", "lap.half", "abs3"):
         yield Atom(name, linear=True)
+    for a in axes:
+        yield Atom(f"{a}.abs", linear=True)
+        yield Atom(f"p{a}", linear=True)
 
 
 def _linear(channels: int, axes: str) -> Iterator[Atom]:
@@ -91,7 +106,7 @@ def _high(channels: int) -> Iterator[Atom]:
 
 
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:
-    for degree in (2, 3):
+    for degree in (2, 3, 4) if channels == 1 else (2, 3):
         for chosen in combinations_with_replacement(range(channels), degree):
             for outer in (*axes, "lap"):
                 yield Atom("*".join(map(str, chosen)) + "@" + outer, linear=False)
@@ -108,6 +123,13 @@ def _slopes(channels: int, axes: str) -> Iterator[Atom]:
             if not slope.startswith(f"{channel}:"):
                 # A flux along the gradient of another channel, as in chemotaxis.
                 yield Atom(f"{channel}*{slope}@{slope[-1]}", linear=False)
+
+
+def _stresses(channels: int, axes: str) -> Iterator[Atom]:
+    """Fluxes along the gradient of a curvature, as surface tension makes them in a film."""
+    for channel, a in product(range(channels), axes):
+        for power in (1, 2, 3) if channels == 1 else (1,):
+            yield Atom("*".join([f"{channel}"] * power) + f"*{channel}:{a}.lap@{a}", linear=False)
 
 
 def _potentials(channels: int, axes: str) -> Iterator[Atom]:

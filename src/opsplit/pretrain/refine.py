@@ -10,6 +10,7 @@ from torch import Tensor
 
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily
+from opsplit.pretrain.limit import Limit
 
 STEP = 1e-4
 """Difference quotients change a weight by this share of its size."""
@@ -62,11 +63,35 @@ def errors(
     return torch.cat(each, 1).mean(1).sqrt()
 
 
+@torch.no_grad()
+def noise_floor(
+    family: OperatorFamily, parameters: Tensor, pairs: Sequence[Pairs], noise: Tensor, grid: Grid
+) -> Tensor:
+    """The error `(E,)` that white noise alone makes, in the states and in what follows them.
+
+    Arguments:
+        noise: deviation per environment and channel, `(E, C)`.
+    """
+    draws = torch.Generator().manual_seed(4)
+    operators = family.prepare(parameters, grid)
+    wide = noise[:, None].reshape(len(noise), 1, -1, *[1] * grid.ndim)
+    points = pairs[0].states[0, 0, 0].numel()
+    each = []
+    for p in pairs:
+        shaken = p.states + wide * torch.randn(p.states.shape, generator=draws, dtype=wide.dtype)
+        moved = family.flow(operators, shaken, p.duration)
+        moved = (moved - family.flow(operators, p.states, p.duration)).flatten(2).square().sum(2)
+        total = moved.nan_to_num(0.0, 0.0) + points * noise.square().sum(1, keepdim=True)
+        each.append(total / p.change().square())
+    return torch.cat(each, 1).mean(1).sqrt()
+
+
 def refine(
     family: OperatorFamily, parameters: Tensor, free: Tensor, pairs: Sequence[Pairs], grid: Grid,
-    iterations: int = 6,
+    limit: Limit | None = None, iterations: int = 6,
 ) -> Tensor:  # fmt: skip
     """Weights `(E, P)` that forecast the pairs best; only those at the positions `free` change."""
+    limit = limit or Limit()
     best = parameters.clone()
     if not len(free):
         return best
@@ -75,6 +100,8 @@ def refine(
     size = best[:, free].abs()
     size = torch.maximum(size, 1e-3 * size.amax(1, keepdim=True)).clamp_min(1e-12)
     for _ in range(iterations):
+        if limit.over():
+            break
         normal, gradient = _normal(family, best, free, size, pairs, now, grid)
         lifted = normal + damping[:, None, None] * torch.diag_embed(
             normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300)

@@ -7,6 +7,7 @@ that hold more than rounding or noise, so that high derivatives do not amplify e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from opsplit.grid import Grid
 from opsplit.operators.spectral.filters import filter_symbol
 from opsplit.operators.spectral.products import Products, parse
 from opsplit.pretrain.library import Atom
+from opsplit.pretrain.limit import Limit
 from opsplit.search.screen import integration_weights
 
 FLOOR = 1e-5
@@ -34,6 +36,8 @@ NEARLY = 1.25
 """A structure with fewer terms is taken where it leaves at most this much more."""
 NEGLIGIBLE = 1e-10
 """Shares of the squared change that nobody explains: stored numbers are rounded."""
+FEW = 24
+"""So many candidates, or fewer, are also tried all at once, and those not needed dropped."""
 MOST = 3_000_000
 """Numbers of all terms on all frames that are held at once."""
 
@@ -105,7 +109,13 @@ def select(fit: Moments, held_out: Moments, channel: int, allowed: Sequence[int]
             break
     best = min(choice.left for choice in path)
     first = next(c for c in path if c.left <= NEARLY * best + NEGLIGIBLE)
-    return _shortened(fit, held_out, channel, first)
+    grown = _shortened(fit, held_out, channel, first)
+    if len(allowed) > FEW:
+        return grown
+    # Terms that help only together are never picked one by one.
+    left = _typical(held_out.left(channel, allowed, fit.solve(channel, allowed)))
+    shrunk = _shortened(fit, held_out, channel, Choice(tuple(allowed), left))
+    return shrunk if NEARLY * shrunk.left + NEGLIGIBLE < grown.left else grown
 
 
 def _typical(left: Tensor) -> float:
@@ -170,10 +180,22 @@ def _shortened(fit: Moments, held_out: Moments, channel: int, choice: Choice) ->
 
 
 def moments(
-    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, units: Units
-) -> Moments:
-    """Inner products over trajectories `(trajectory, time, channel, *space)` of environments."""
-    parts = [_environment(u.double(), atoms, grid, dt, units) for u in environments]
+    environments: Sequence[Tensor], atoms: Sequence[Atom], grid: Grid, dt: float, units: Units,
+    limit: Limit | None = None,
+) -> Moments | None:  # fmt: skip
+    """Inner products over trajectories `(trajectory, time, channel, *space)` of environments.
+
+    None once it is foreseen that the time does not suffice.
+    """
+    limit = limit or Limit()
+    began, parts = limit.left(), []
+    for done, u in enumerate(environments):
+        # Environments take about as long as those before them.
+        usual = (began - limit.left()) / done if done else 0.0
+        if limit.end < math.inf and limit.left() < usual * (len(environments) - done):
+            limit.hit = True
+            return None
+        parts.append(_environment(u.double(), atoms, grid, dt, units))
     gram, share, whole = (torch.stack(x) for x in zip(*parts, strict=True))
     return Moments(gram, share, whole)
 

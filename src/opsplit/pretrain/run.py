@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import replace
@@ -16,10 +17,13 @@ from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import Start, TrainConfig, preset_operator, preset_settings
 from opsplit.pretrain.data import Data, is_stored, name_of, open_source
 from opsplit.pretrain.finish import finish
+from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.loop import Execution, train
 from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 
+STRUCTURE = 0.7
+"""Share of a time budget in which the structure must be found; the rest is the encoder's."""
 PATIENCE = 86400.0
 """Seconds that the other processes of a training wait for what the first one writes."""
 
@@ -59,7 +63,7 @@ def pretrain(
     Examples:
         >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
-    execution = execution or Execution()
+    began, execution = time.monotonic(), execution or Execution()
     name = name or name_of(data)
     operator = preset_operator(preset) if operator is None else operator
     usual_encoder, usual_training = preset_settings(preset, is_stored(data), name)
@@ -73,7 +77,7 @@ def pretrain(
             assert isinstance(source, StoredSource)
             facts = source.facts(name)
             model, training = _structured(
-                source, facts, training, encoder, folder, execution, preset
+                source, facts, training, encoder, folder, execution, preset, began
             )
         elif training.start.encoder_only:
             # The operators are those of the model to start from.
@@ -114,21 +118,26 @@ def _structured(
     folder: Path,
     execution: Execution,
     preset: str,
+    began: float,
 ) -> tuple[ModelConfig, TrainConfig]:
-    """The model of the structure that evidence shows, and the training of its encoder."""
-    place = folder / "structure"
+    """The model of the structure that evidence shows, and the training of its encoder.
+
+    A time budget holds for both, from the moment `began`.
+    """
+    place, budget = folder / "structure", training.budget
     if rank() > 0:
         made = _once_written(place)
     elif (place / "metrics.json").exists():
         made = Model.load(place)
     else:
-        structure = learn_structure(source, facts, execution.quiet)
+        whole = math.inf if budget.minutes is None else 60 * budget.minutes
+        limit = Limit(STRUCTURE * whole - (time.monotonic() - began))
+        structure = learn_structure(source, facts, execution.quiet, limit)
         made = assemble(structure, source, facts, encoder, preset)
         most = made.dictionary.with_max_strength(training.dictionary.max_strength)
         made = replace(made, dictionary=most)
         made.save(place)
     seconds = made.metrics["structure"]["seconds"]
-    budget = training.budget
     if budget.minutes is not None:
         budget = replace(budget, minutes=max(0.01, budget.minutes - seconds / 60))
     start = Start(start_from=str(place), encoder_only=True)

@@ -118,46 +118,42 @@ def _note(axes: Axes, words: str) -> None:
 
 
 def demo_figure(rollout: Rollout, path: Path) -> None:
-    """What happened beside the direct and the searched forecast, with errors and a profile."""
+    """What happened beside the direct and the searched forecast, and the last frame of each."""
     seen, future = rollout.observed.data[0, :, 0], rollout.truth[:, 0]
     dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
     methods = {"direct": "the network's own forecast", "pursuit": "forecast by opsplit"}
     found = {name: rollout.predictions[name][:, 0] for name in methods}
-    figure = _figure(13, 6.6)
-    grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.1))
+    figure = _figure(13, 3.7)
+    *maps, profile = figure.subplots(1, 4)
     limit = float(torch.cat([seen, future]).abs().max())
     now, end = rollout.frames * dt, (rollout.frames + len(future)) * dt
-    style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-    tops = [figure.add_subplot(grid[0, i]) for i in range(3)]
-    titles = ["what really happened"]
+    titles = ["what really happened\n"]
     for name, words in methods.items():
         share = float((found[name] - future).norm() / future.norm())
         titles.append(f"{words}\n{100 * share:.2g} % wrong")
-    for axes, frames, title in zip(tops, (future, *found.values()), titles, strict=True):
-        image = _space_time(axes, torch.cat([seen, frames]), (0, end), extent, **style)
+    for axes, frames, title in zip(maps, (future, *found.values()), titles, strict=True):
+        image = _space_time(
+            axes, torch.cat([seen, frames]), (0, end), extent,
+            cmap="RdBu_r", vmin=-limit, vmax=limit,
+        )  # fmt: skip
         axes.axhline(now, color="black", lw=1.5, ls="--")
-        axes.text(0.03 * extent, 0.4 * now, "observed", fontsize=10, weight="bold")
+        for height, words in (
+            (0.4 * now, "observed"),
+            (1.12 * now, "truth" if frames is future else "forecast"),
+        ):
+            axes.text(0.03 * extent, height, words, fontsize=10, weight="bold")
         axes.set_title(title)
-    tops[0].set_ylabel("time")
-    figure.colorbar(image, ax=tops[2], label=rollout.observed.channels[0])
-    largest = max(float((p - future).abs().max()) for p in found.values())
-    gaps = [figure.add_subplot(grid[1, i]) for i in (1, 2)]
-    for axes, frames in zip(gaps, found.values(), strict=True):
-        error = (frames - future).abs()
-        gap = _space_time(axes, error, (now, end), extent, cmap="magma", vmin=0, vmax=largest)
-        axes.set_title(f"error, at most {float(error.max()):.1g}")
-    figure.colorbar(gap, ax=gaps[1], label="|error|")
-    profile = figure.add_subplot(grid[1, 0])
+    maps[0].set_ylabel("time")
+    figure.colorbar(image, ax=maps, label=rollout.observed.channels[0])
     x = np.arange(len(future[0])) * extent / len(future[0])
     profile.plot(x, seen[-1], color="black", ls=":", label="last observed")
-    profile.plot(x, future[-1], color="black", lw=4, alpha=0.35, label="truth")
+    profile.plot(x, future[-1], color="black", lw=5, alpha=0.35, label="truth")
+    labels = {"direct": "network", "pursuit": "opsplit"}
     for name, frames in found.items():
-        profile.plot(x, frames[-1], color=COLOURS[name], lw=1.5, label=name)
-    profile.set(xlabel="x", title="the last frame")
+        profile.plot(x, frames[-1], color=COLOURS[name], lw=2, label=labels[name])
+    profile.set(xlabel="x", title="the last frame\n")
     profile.grid(alpha=0.3)
-    profile.legend(fontsize=8)
-    _error_curve(figure.add_subplot(grid[0, 3]), rollout)
-    _note(figure.add_subplot(grid[1, 3]), rollout.words)
+    profile.legend(fontsize=9)
     _save(figure, path)
 
 

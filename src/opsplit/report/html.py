@@ -20,7 +20,7 @@ from opsplit._version import __version__
 from opsplit.predict.rollout import Outcome
 from opsplit.report.contents import Contents
 from opsplit.report.pictures import channel_pictures, error_curves, film
-from opsplit.report.template import number, render, typeset
+from opsplit.report.template import number, render
 
 if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
@@ -102,7 +102,6 @@ def html(
         {
             "verdict": page.verdict,
             "equation": page.splitter.equation_,
-            "typeset": typeset(page.splitter.equation_),
             "key": _key(page, facts),
             "notes": [note for note in dict.fromkeys(notes) if note not in said],
             "coefficients": _coefficients(page),

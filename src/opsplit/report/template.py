@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
 HERE = Path(__file__).parent
 
@@ -36,31 +35,6 @@ def _template() -> Template:
     )
     environment.filters["number"] = number
     return environment.get_template("page.html")
-
-
-def typeset(equation: str) -> Markup:
-    """An equation with indices, powers and italics as HTML."""
-    from markupsafe import Markup, escape
-
-    from opsplit.predict.equations import tokens
-
-    signs = {"-": "−", ".": "·", "lap": "Δ", "grad": "∇"}
-    found = Markup("")
-    for kind, text in tokens(equation):
-        if kind == "number" and "e" in text:
-            digits, power = text.split("e")
-            found += Markup(" {} × 10<sup>{}</sup>").format(digits, int(power))
-        elif kind in ("axes", "power"):
-            tag = Markup("sub" if kind == "axes" else "sup")
-            found += Markup("<{0}>{1}</{0}>").format(tag, text[1:].strip("()"))
-        elif kind in ("name", "function", "indexed") and text not in signs:
-            name, _, index = text.partition("_")
-            found += Markup(" <i>{}</i>").format(name)
-            found += Markup("<sub>{}</sub>").format(index) if index else ""
-        else:
-            space = "" if text in "),(" and text != "(" else " "
-            found += escape(space + signs.get(text, text))
-    return Markup(str(found).replace("( ", "(").strip())
 
 
 def render(values: dict[str, Any]) -> str:

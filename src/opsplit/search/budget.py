@@ -6,30 +6,12 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+
+from opsplit._deadline import time_is_up
 
 
 class BudgetError(Exception):
     """A search reached its limit of time or evaluations; the message names the limit."""
-
-
-_deadline: ContextVar[float] = ContextVar("opsplit-deadline", default=math.inf)
-
-
-@contextmanager
-def within(seconds: float | None) -> Iterator[None]:
-    """Everything inside shares so much time: each search gets what those before it left."""
-    until = math.inf if seconds is None else time.perf_counter() + seconds
-    token = _deadline.set(min(until, _deadline.get()))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
-
-
-def time_is_up() -> bool:
-    """Whether the time of the enclosing `within` is over."""
-    return time.perf_counter() >= _deadline.get()
 
 
 class Meter:

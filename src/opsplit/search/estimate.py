@@ -87,7 +87,7 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
     strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(values)
     total = strengths @ values[own]
     moved, variance = torch.zeros_like(total), torch.zeros_like(total)
-    left = screen.change - strengths @ screen.integrals[own]
+    left = screen.change - strengths @ screen.rows(own)
     level, whole = float(left @ left), float(screen.change @ screen.change)
     alike: dict[tuple[str, str], None] = {}
     for part, member in enumerate(own):
@@ -115,9 +115,9 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
         variance += weight @ (said - mean) ** 2 * weight.square().sum()
     # How far strengths could be off for the sake of the residual.
     room = level if pick.residual is None else pick.residual**2
-    rows = screen.integrals[own]
+    rows = screen.rows(own)
     covariance = torch.linalg.pinv(rows @ rows.T, hermitian=True) * min(room, whole)
-    variance += torch.einsum("ik,ij,jk->k", values[own], covariance, values[own]).clamp_min(0)
+    variance += (values[own] * (covariance @ values[own])).sum(0).clamp_min(0)
     spread = variance.sqrt()
     agree = moved.abs() <= AGREE * total.abs()
     found = torch.where(agree, total + moved, total)
@@ -164,6 +164,6 @@ def _gain(screen: Screen, members: list[int]) -> float:
     """What a set explains, with the best strengths."""
     if not members:
         return 0.0
-    rows = screen.integrals[members]
+    rows = screen.rows(members)
     share = screen.products[members]
     return float(share @ torch.linalg.lstsq(rows @ rows.T, share[:, None]).solution[:, 0])

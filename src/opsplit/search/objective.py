@@ -201,13 +201,14 @@ class Objective:
         return self.observed.errors(torch.cat(frames, 1)[:, self.observed.scored], home)
 
     def rates(self, windows: Tensor, frames: int) -> Tensor:
-        """`f(u)` of every operator on the last frames: `(operator, window, frame, ...)`."""
+        """`f(u)` of operators that are no multiples of others (`PreparedDictionary.multiples`) on
+        the last frames: `(operator, window, frame, ...)`."""
         u = self.windows[windows, -frames:]
         each = u.flatten(0, 1)
         count = max(p.family.rate_evaluations for p in self.dictionary.parts)
-        everyone = torch.arange(len(self.dictionary), device=self.device)
         out: list[Tensor] = []
-        for index in everyone.split(self._fitting(self.memory_mb / 4, len(each))):
+        many = self._fitting(self.memory_mb / 4, len(each))
+        for index in self.operators.multiples.basis.split(many):
             if out:
                 self.meter.check()
             with torch.no_grad():

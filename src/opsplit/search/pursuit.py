@@ -88,11 +88,12 @@ class Pursuit(Strategy):
 
     @staticmethod
     def _frame_mb(objective: Objective) -> float:
-        """Megabytes of the rates of all operators on one frame.
+        """Megabytes of the rates of operators, multiples of others left out, on one frame.
 
         Rates in single and integrals in double precision, with room for a copy.
         """
-        return 16 * len(objective.dictionary) * objective.windows[0, 0].numel() / 2**20
+        operators = len(objective.operators.multiples.basis)
+        return 16 * operators * objective.windows[0, 0].numel() / 2**20
 
     def check(self) -> None:
         if not self.strides:

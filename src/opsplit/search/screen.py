@@ -27,9 +27,11 @@ class Screen:
     """The least-squares problem of one window.
 
     Transitions over several strides are mixed into as many rows as there are single transitions.
-    Attributes, with `n` operators and rows of `transitions * points` numbers:
+    Operators that are multiples of others share their integrals. Attributes, with `n` operators,
+    `r` of them no multiples of others, and rows of `transitions * points` numbers:
 
-        integrals: `(n, row)` the integral of every operator's rate over every transition.
+        integrals: `(r, row)` the integral of these operators' rates over every transition.
+        multiples: which operators are multiples of which.
         change: `(row,)` the observed change, which the integrals must add up to.
         products: `(n,)` inner products of the integrals with the change.
         norms: `(n,)` squared norms of the integrals.
@@ -48,26 +50,33 @@ class Screen:
         moments = torch.cat([torch.zeros(1).double(), observed.steps[begin:].cumsum(0)])
         whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
         weights = (mix @ whole.to(mix)) * observed.dt
-        n = len(rates)
+        self.multiples = objective.operators.multiples
+        place, factor = self.multiples.place, self.multiples.factor
         self.integrals = (
             torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
         )
-        self.norms = self.integrals.square().sum(1)
+        norms = self.integrals.square().sum(1)
         # A rate that is not finite makes the norm so: zero times infinity is not a number.
-        self.excluded = ~self.norms.isfinite()
-        if bool(self.excluded.any()):
-            self.integrals[self.excluded], self.norms[self.excluded] = 0.0, 0.0
+        wild = ~norms.isfinite()
+        if bool(wild.any()):
+            self.integrals[wild], norms[wild] = 0.0, 0.0
+        self.norms, self.excluded = norms[place] * factor.square(), wild[place]
         self.mix = mix
         self.targets = observed.targets[window, -self.used :]
         change = self.targets - observed.states[window, -self.used :]
         self.change = (mix @ change.flatten(1).double()).flatten()
-        self.products = self.integrals @ self.change
+        self.products = (self.integrals @ self.change)[place] * factor
         if settings.refine != "none":
             # No strength makes an operator without effect useful.
             self.excluded |= self.norms == 0
         self.columns: dict[int, Tensor] = {}
-        self.n = n
+        self.n = len(place)
         self.mechanisms = objective.mechanisms(window)
+
+    def rows(self, members: Tensor | list[int]) -> Tensor:
+        """The integrals of operators, `(m, row)`."""
+        held = self.multiples
+        return held.factor[members, None] * self.integrals[held.place[members]]
 
     def residual(self, predicted: Tensor) -> Tensor:
         """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""
@@ -76,7 +85,7 @@ class Screen:
 
     def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
         """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
-        jacobian = self.integrals[members]
+        jacobian = self.rows(members)
         normal = jacobian @ jacobian.T
         normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
         found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
@@ -125,13 +134,14 @@ class Screen:
 
     def _gram_columns(self, members: Tensor) -> Tensor:
         """Inner products of all operators with those of the sets: `(k, n, m)`."""
-        wanted = members.flatten().tolist()
+        held = self.multiples
+        wanted = held.place[members].flatten().tolist()
         missing = [i for i in dict.fromkeys(wanted) if i not in self.columns]
         if missing:
-            found = self.integrals[missing] @ self.integrals.T
+            found = (self.integrals[missing] @ self.integrals.T)[:, held.place] * held.factor
             self.columns.update(zip(missing, found, strict=True))
-        columns = torch.stack([self.columns[i] for i in wanted])
-        return columns.reshape(*members.shape, self.n).transpose(1, 2)
+        columns = torch.stack([self.columns[i] for i in wanted]).reshape(*members.shape, self.n)
+        return (columns * held.factor[members, None]).transpose(1, 2)
 
     def free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
         """Best strengths `(k, n, m + 1)` and gains of adding every operator to sets.
@@ -172,7 +182,9 @@ class Screen:
         # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
         rows = (gain > -math.inf).nonzero()[:, 0]
         if members.shape[1] > 1 and len(rows):
-            _, same = torch.unique(members[rows].sort(1).values, dim=0, return_inverse=True)
+            same = torch.zeros_like(rows)
+            for column in members[rows].sort(1).values.T:
+                _, same = torch.unique(same * self.n + column, return_inverse=True)
             place = torch.arange(len(rows), device=rows.device)
             first = torch.full_like(place, len(rows)).scatter_reduce(0, same, place, "amin")
             rows = rows[first[first < len(rows)].sort().values]

@@ -7,20 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
 
+from opsplit.parallel.pool import Pool
+
 POOL = """
-import multiprocessing, os, sys, time
-from concurrent.futures import ProcessPoolExecutor
-from opsplit._processes import begin_worker
+import time
+from opsplit.parallel.pool import Pool
 if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, context, begin_worker) as pool:
-        busy = pool.submit(time.sleep, 600)
-        print(pool.submit(os.getpid).result(), *pool._processes, flush=True)
-        busy.result()
+    pool = Pool(2)
+    busy = pool.submit(time.sleep, 600)
+    pool.submit(time.sleep, 0).result()
+    print(*(slot._process.pid for slot in pool._slots), flush=True)
+    busy.result()
 """
 
 
@@ -52,3 +54,22 @@ def test_busy_and_idle_workers_die_with_their_parent(tmp_path: Path, word: str) 
     parent.wait()
     parent.stdout.close()
     assert ended(workers)
+
+
+def test_a_pool_ends_at_once_with_a_busy_worker_and_replaces_one_that_ended() -> None:
+    pool = Pool(1)
+    assert pool.submit(int, 1).result() == 1
+    (slot,) = pool._slots
+    assert slot._process is not None
+    os.kill(slot._process.pid or 0, signal.SIGKILL)
+    slot._process.join()
+    assert pool.submit(int, 2).result() == 2
+    busy = pool.submit(time.sleep, 600)
+    waiting = pool.submit(int, 3)
+    while not busy.running():
+        time.sleep(0.01)
+    began = time.monotonic()
+    pool.kill()
+    assert time.monotonic() - began < 30
+    assert isinstance(busy.exception(1), BrokenExecutor) and not waiting.done()
+    assert not any(thread.is_alive() for thread in pool._threads)

@@ -122,7 +122,8 @@ def run(args: argparse.Namespace) -> None:
                     head = {"physics": physics, "column": column, "number": i, "case": case}
                     rows.append({**head, **asdict(renaming), **found})
                 print(f"{physics} {column} {i + 1}/{args.n}", flush=True)
-    keep(args, rows, family=args.family)
+            # What was measured stays, whenever the run is stopped.
+            keep(args, rows, family=args.family)
 
 
 def section(kept: Kept) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from items import trivial
 from machines import machines
 
-from opsplit._files import peak_memory_mb
+from opsplit._memory import peak_memory_mb
 from opsplit.parallel import HERE, Where, run_items
 
 N = 100_000

@@ -52,13 +52,13 @@ def frames_of(short, gigabytes: float) -> int:
 
 
 def write_hdf5(folder: Path, short, gigabytes: float) -> int:
-    """Two files; chunks that were never written take no room and read as zero."""
+    """Two files with holes, which take no room and read as zero."""
     frames, count, logical = frames_of(short, gigabytes), short.data.shape[1], 0
     half = (len(short.data) + 1) // 2
     for number, part in enumerate((short.data[:half], short.data[half:])):
         with h5py.File(folder / f"part{number}.h5", "w") as file:
             shape = (len(part), frames, *part.shape[3:])
-            u = file.create_dataset("u", shape, "f4", chunks=(1, 256, part.shape[3]))
+            u = file.create_dataset("u", shape, "f4")
             u[:, :count] = part[:, :, 0].numpy()
             file["t"] = np.arange(frames) * short.dt
             file["extent"] = np.asarray(short.grid.extent)

@@ -390,16 +390,6 @@ def hardware(device: str = "cpu") -> str:
     return f"{name}, {os.cpu_count()} cores"
 
 
-def peak_memory_mb() -> float | None:
-    """The most memory this process has held so far, where the system says."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held / (2**20 if sys.platform == "darwin" else 2**10)
-
-
 def origin(seed: int, device: str = "cpu") -> dict[str, Any]:
     """What every stored result carries: command, seed, commit and hardware."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 from opsplit.errors import OpsplitError
@@ -24,6 +25,16 @@ def room() -> float:
     except (ImportError, OSError, ValueError, IndexError):
         pass  # Not every system says it.
     return left
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory this process has held so far, where the system says."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def check_room(what: str, size: float, remedy: str = "use a part of it") -> None:

@@ -19,6 +19,7 @@ from opsplit.grid import Grid
 from opsplit.model import load_model
 from opsplit.physics.line import Line
 from opsplit.predict.auto_model import candidates, ranking_table, score
+from opsplit.predict.compatibility import Code
 
 GRID = Grid((64,), (20.0,))
 UNKNOWN = {"r": -0.4, "D": -1.6, "kappa": 0.8, "s": 0.7, "q": -0.6}
@@ -114,3 +115,31 @@ def test_terms_axis_by_axis() -> None:
         one = lifted.where(lambda c, name=name: c[name] > 0)
         rates[name] = one.prepare(grid, u).rates(torch.arange(len(one)), u[None])[0]
     torch.testing.assert_close(rates["D_x"] + rates["D_y"], rates["D"], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mean", [0.0, 300.0, 3e5])
+def test_a_mean_in_single_precision_does_not_change_the_choice(mean: float) -> None:
+    """The rounding of stored numbers is noise: no model profits from a large mean."""
+    u = frames(c=0.5, D=0.1) + mean
+    with no_warnings():
+        found = OperatorSplitter().fit(u.astype(np.float32), 0.1, GRID.extent)
+    assert found.status_ != "unexplained" and found.verdict_.skill is not None
+    # What rounding leaves of the diffusion is known less well.
+    loose = 1e-3 if mean < 1e3 else 0.05
+    assert found.coefficients_["c"] == pytest.approx(0.5, rel=loose)
+    assert found.coefficients_["D"] == pytest.approx(0.1, rel=loose)
+
+
+def test_the_same_equations_with_other_operators_are_not_tried() -> None:
+    noise = np.random.default_rng(0).standard_normal((16, 64))
+    with no_warnings():
+        found = OperatorSplitter().fit(noise, 0.1, GRID.extent)
+    tried = {(one.model, one.family) for one in found.ranking_ if one.unexplained is not None}
+    assert found.status_ == "unexplained" and {family for _, family in tried} == {"spectral"}
+
+
+def test_a_constant_field_says_no_coefficient() -> None:
+    with no_warnings():
+        found = OperatorSplitter().fit(np.full((16, 64), 300.0), 0.1, GRID.extent)
+    assert found.verdict_.skill is None and found.coefficient_intervals_ == {}
+    assert any(issue.code is Code.STILL for issue in found.issues_)

@@ -144,3 +144,44 @@ def test_walls_of_one_axis_of_a_plane(tiny_model: Model) -> None:
     assert found.observed_.grid.boundary == ("neumann", "periodic")
     assert found.coefficients_["D"] == pytest.approx(DIFFUSIVITY, rel=1e-3)
     np.testing.assert_allclose(found.predict(6)[:, 0], u[10:], atol=1e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_noise_does_not_hide_walls(kind: str, layout: str) -> None:
+    """Waves of the right kind describe the lines with the fewest parameters."""
+    draw = np.random.default_rng(4)
+    u = rod(points(layout), DT * np.arange(16), kind)
+    noisy = u + 0.01 * u.std() * draw.normal(size=u.shape)
+    (ends,) = ends_of(read(noisy, axes="t,x", dt=DT, extent=LENGTH), by_frames=True)
+    assert (ends.words, ends.rival) == (kind, "")
+
+
+def test_noise_that_hides_the_ends_is_said(fit: Fit) -> None:
+    """A field that vanishes at both ends suits periodic ends and walls: no interval is printed."""
+    x, draw = points("in cells"), np.random.default_rng(1)
+    decay = np.exp(-4 * np.pi**2 * DIFFUSIVITY * DT * np.arange(12))
+    u = decay[:, None] * np.sin(2 * np.pi * x) + 0.05 * draw.normal(size=(12, len(x)))
+    found = fit(u)
+    assert found.observed_.grid.boundary == ("periodic",)
+    (issue,) = [issue for issue in found.issues_ if issue.code is Code.WALLS]
+    assert "Noise hides" in issue.text and found.coefficient_intervals_ == {}
+
+
+def test_noise_between_periodic_ends_makes_no_walls() -> None:
+    x, draw = np.arange(64) / 64, np.random.default_rng(2)
+    u = np.sin(2 * np.pi * x + 1) + 0.5 * np.cos(6 * np.pi * x)
+    noisy = u + 0.02 * draw.normal(size=(16, 64))
+    (ends,) = ends_of(read(noisy, axes="t,x", dt=DT, extent=LENGTH), by_frames=True)
+    assert not ends.walls and ends.rival == ""
+
+
+def test_rough_fields_show_their_walls_by_their_dynamics(fit: Fit) -> None:
+    """A front inside is rougher than any seam; only insulated walls explain the motion."""
+    x, times = points("in cells", 32), DT * np.arange(12)
+    weights = [0.6] + [2 / (np.pi * n) * np.sin(0.6 * np.pi * n) for n in range(1, 64)]
+    decay = np.exp(-DIFFUSIVITY * np.multiply.outer(times + DT / 4, (np.pi * np.arange(64)) ** 2))
+    u = np.einsum("n,tn,nx->tx", weights, decay, np.cos(np.pi * np.outer(np.arange(64), x)))
+    found = fit(np.round(u, 12))
+    assert found.observed_.grid.boundary == ("neumann",)
+    assert found.coefficients_["D"] == pytest.approx(DIFFUSIVITY, rel=0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +15,17 @@ from planting import LINE, PLANTED, VALUES, fields, planted
 from opsplit import OperatorSplitter, Trajectories, pretrain
 from opsplit.model import Model
 from opsplit.pretrain import Budget, Execution
-from opsplit.pretrain.auto import assemble, is_weak, learn_structure, structure_words
+from opsplit.pretrain.auto import (
+    Structure,
+    assemble,
+    is_weak,
+    learn_structure,
+    structure_words,
+)
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence, white_noise
 from opsplit.pretrain.limit import Limit
-from opsplit.pretrain.sources import StoredSource
+from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import learn, mechanisms, used_terms
 
 
@@ -88,11 +93,10 @@ def test_the_time_of_the_structure_counts_for_the_whole_run(
 ) -> None:
     """No minute is left for the encoder after a structure that took them all."""
     given: list[float] = []
-    usual: Callable[..., object] = learn_structure
 
-    def noted(source: StoredSource, facts: object, quiet: bool, limit: Limit) -> object:
+    def noted(source: StoredSource, facts: Facts, quiet: bool, limit: Limit) -> Structure:
         given.append(limit.left())
-        return replace(usual(source, facts, quiet, limit), seconds=600.0)  # type: ignore[type-var]
+        return replace(learn_structure(source, facts, quiet, limit), seconds=600.0)
 
     monkeypatch.setattr("opsplit.pretrain.run.learn_structure", noted)
     training = replace(preset_settings("tiny", stored=True)[1], budget=Budget(minutes=0.5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from opsplit.errors import no_warnings
 from opsplit.grid import Grid
 from opsplit.model import load_model
 from opsplit.predict.compatibility import Code
-from opsplit.search.estimate import Mechanisms
+from opsplit.search.estimate import Mechanisms, _rival
 from opsplit.search.objective import Objective
+from opsplit.search.screen import Screen
 
 GRID, DT = Grid((64,), (16.0,)), 0.1
 MODEL = load_model("advection-diffusion", "spectral")
@@ -86,3 +88,11 @@ def test_opposite_operators_never_join() -> None:
     apart = table.opposite(torch.tensor([[0], [3]]))
     assert apart[0].nonzero()[:, 0].tolist() == [9, 10, 11]
     assert not bool(apart[1].any())
+
+
+def test_a_mechanism_is_no_rival_of_itself() -> None:
+    """Where no operator of another mechanism is possible, nothing acts alike."""
+    known = Mechanisms(torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), ("c", "D"))
+    impossible = torch.tensor([5.0, 5.0, -torch.inf])
+    assert _rival(cast(Screen, None), known, 1, [], impossible) is None
+    assert _rival(cast(Screen, None), known, 1, [], torch.tensor([5.0, 5.0, 4.99])) == 2

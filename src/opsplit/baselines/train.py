@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from opsplit._files import origin, peak_memory_mb, write_json
+from opsplit._files import origin, write_json
+from opsplit._memory import peak_memory_mb
 from opsplit._tensors import threads
 from opsplit.baselines.protocol import OBSERVED, Baseline, Fitting, Network
 from opsplit.baselines.trained import METRICS, NetworkForecaster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from blind import FIRST, SECOND
+from blind import FIRST, SECOND, THIRD
 from common import ALL, COMMITTED, EQUATIONS, PREDICTED, REPOSITORY, Row, read_rows
 
 from opsplit._files import write_json
@@ -33,6 +33,10 @@ numbers of the first round are not those of a blind test."""
 SECOND_ROUND = """Second round: equations that were written down after these changes, and their
 first measurement, which is kept. Nothing was changed between the two."""
 AFTER = "Second round, measured again after later changes; no longer a blind test."
+THIRD_ROUND = """Third round: equations that were written down to find weaknesses; some have noise
+of 0.5 % in their training data or few trajectories. `generalized-kdv`, `beta-plane`, `benney` and
+`quadratic-recovery` led to changes, and two test trajectories of most equations were seen before
+these rows were measured: no blind test."""
 
 Rows = dict[str, dict[str, Row]]
 
@@ -57,6 +61,7 @@ def text(rows: Rows) -> str:
         "## Other equations", FIRST_LOOK, _blind(rows["ours"], FIRST, "First round."),
         _blind(rows["blind"], SECOND, SECOND_ROUND),
         *([_blind(rows["ours"], SECOND, AFTER)] if set(SECOND) & set(rows["ours"]) else []),
+        *([_blind(rows["ours"], THIRD, THIRD_ROUND)] if set(THIRD) & set(rows["ours"]) else []),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 
@@ -74,11 +79,11 @@ The data come from a solver that shares no code with the package
 (`benchmarks/any_equation/solver.py`). Training trajectories hold one mechanism at a time, with
 8 or 10 values of its coefficient and 2 to 8 trajectories per value. Test trajectories hold all
 mechanisms together, with new coefficients and new initial fields. `OperatorSplitter` observes
-16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise.
+16 frames and predicts the next {PREDICTED}, with default settings. All data are free of noise,
+unless the text says otherwise.
 
-The rows were measured at the commits that are listed at the end. Since then training also evaluates
-reactions point by point, follows fronts by finite volumes and tries few linear terms first; the
-ten equations were not measured again with these changes.
+The rows of the ten equations were measured with one state of the code, those of the rounds further
+below at several times; the commits are listed at the end.
 
 The targets below allow 10 minutes of training. These runs had {budget} minute of one core (0.25
 for the equations further below). The operators are found at the beginning and do not change after

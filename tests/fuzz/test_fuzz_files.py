@@ -85,11 +85,13 @@ def point_elsewhere(file: h5py.File, name: str, other: Path, draw: random.Random
     if way == 0:
         file[name] = h5py.ExternalLink(str(other), "numbers")
     elif way == 1:
-        file["hidden"] = h5py.ExternalLink(str(other), "numbers")
-        file[name] = h5py.SoftLink("/hidden")
+        hidden = f"hidden{len(file)}"
+        file[hidden] = h5py.ExternalLink(str(other), "numbers")
+        file[name] = h5py.SoftLink(f"/{hidden}")
     elif way == 2:
-        file.create_group("group")["x"] = h5py.ExternalLink(str(other), "/")
-        file[name] = h5py.SoftLink("/group/x/numbers")
+        group = f"group{len(file)}"
+        file.create_group(group)["x"] = h5py.ExternalLink(str(other), "/")
+        file[name] = h5py.SoftLink(f"/{group}/x/numbers")
     elif way == 3:
         file.create_dataset(name, shape, "f4", external=[(str(other), 0, h5py.h5f.UNLIMITED)])
     else:

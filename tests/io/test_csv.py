@@ -131,3 +131,13 @@ def test_rows_of_many_columns_take_little_memory(tmp_path: Path) -> None:
     row = ",".join("2" for _ in places)
     path.write_text(f"t,{','.join(map(str, places))}\n0,{row}\n1,{row}\n")
     assert opsplit.read(path).shape == (1, 2, 1, 100_000)
+
+
+def test_columns_are_counted_before_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opsplit.io.csv.COLUMNS", 10)
+    for mark in (",", " ", "\t"):
+        (tmp_path / "u.csv").write_text(mark.join("0123456789a"))
+        with pytest.raises(OpsplitError, match="more than 10 columns"):
+            opsplit.read(tmp_path / "u.csv")

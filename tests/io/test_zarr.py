@@ -149,3 +149,16 @@ def test_coordinates_are_not_read_again_with_every_frame(
     monkeypatch.setattr(xarray, "open_dataset", watched)
     assert held.frames(0, slice(0, 2)).shape == (2, 1, 16)
     assert opened == [["u"]]
+
+
+@pytest.mark.parametrize("place", [4, 8, 12])
+def test_headers_of_packed_chunks_are_not_believed(place: int, tmp_path: Path) -> None:
+    """Blosc reads as many bytes as they say, whatever there is."""
+    stored(tmp_path / "a.zarr", RNG.normal(size=(6, 16)), 2)
+    assert opsplit.read(tmp_path / "a.zarr").frames().shape == (6, 1, 16)
+    chunk = tmp_path / "a.zarr" / "u" / "0.0"
+    content = bytearray(chunk.read_bytes())
+    content[place : place + 4] = (2**30).to_bytes(4, "little")
+    chunk.write_bytes(content)
+    with pytest.raises(OpsplitError, match=r"0\.0 is damaged"):
+        opsplit.read(tmp_path / "a.zarr")

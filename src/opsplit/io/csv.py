@@ -23,6 +23,8 @@ from opsplit.io.parts import array_part
 
 LARGEST_MB = 256
 """Text is parsed whole."""
+COLUMNS = 2_000_000
+"""Most columns: every name of one takes memory of its own."""
 PIECE = 2**23
 """Characters that are read between two looks at the clock, about."""
 UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
@@ -82,6 +84,8 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
         else:
             return beside, [], np.zeros((0, 0))
     mark = next((c for c in ",;\t" if c in line), None)
+    if line.count(mark or " ") >= COLUMNS:
+        raise OpsplitError(f"{path} has more than {COLUMNS} columns; save it by numpy.save.")
     names = [word.strip().strip("\"'") for word in line.split(mark)]
     if all(_number(word) is not None for word in names):
         # A file of numpy.savetxt has its names in a comment.

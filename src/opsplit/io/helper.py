@@ -116,8 +116,10 @@ class Helper:
 HELPER = Helper()
 atexit.register(HELPER.stop)
 
-_seen: dict[tuple[str, int, int, int, int], None] = {}
-"""Files that were examined: kind, device, number, size and time."""
+_seen: dict[tuple[str, int, int, int, int], bool] = {}
+"""Whether files that were examined took too long: by kind, device, number, size and time."""
+_looking = threading.Lock()
+"""One look after the other, so that threads that wait for the same file know what came of it."""
 REMEMBERED = 10_000
 
 
@@ -130,11 +132,15 @@ def examined(path: Path, kind: str, words: str) -> None:
     """
     facts = regular(path)
     key = (kind, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-    if key in _seen:
-        return
     seconds = PATIENCE * (1 + facts.st_size // BYTES)
-    answer = HELPER.ask(path, kind, seconds)
-    if answer == -getattr(signal, "SIGXCPU", 24):
+    with _looking:
+        answer = {} if key in _seen else HELPER.ask(path, kind, seconds)
+        late = answer == -getattr(signal, "SIGXCPU", 24)
+        if late or answer == {}:
+            while len(_seen) >= REMEMBERED:
+                _seen.pop(next(iter(_seen)))
+            late = _seen.setdefault(key, late)
+    if late:
         raise OpsplitError(
             f"{path} cannot be opened in {seconds:g} s of the processor: it is damaged."
         )
@@ -151,6 +157,3 @@ def examined(path: Path, kind: str, words: str) -> None:
         raise OpsplitError(
             f"{path} cannot be read {words} ({said}); the file is damaged or of another kind."
         )
-    while len(_seen) >= REMEMBERED:
-        _seen.pop(next(iter(_seen)))
-    _seen[key] = None

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -80,14 +81,27 @@ def _check(path: Path) -> None:
                 largest[where] = _check_array(path, where / name, read_json(where / name))
         # Chunks may lie in folders of an array's folder.
         most = largest.setdefault(where, largest.get(where.parent))
-        chunks = [] if most is None else [where / name for name in files if name not in TEXTS]
-        for file in chunks:
-            if file.stat().st_size > (most or 0):
+        chunks = [where / name for name in files if name not in TEXTS]
+        for file in chunks if most is not None else ():
+            limit, packed = most or (0, False)
+            if file.stat().st_size > limit:
                 raise OpsplitError(f"{file} is larger than the numbers of its chunk.")
+            if packed and not _blosc(file, limit):
+                raise OpsplitError(f"{file} is damaged: its header is not that of its chunk.")
 
 
-def _check_array(store: Path, header: Path, said: Any) -> int | None:
-    """The most bytes of a chunk of an array; None for a group."""
+def _blosc(chunk: Path, most: int) -> bool:
+    """Whether the header of a chunk packed by Blosc fits: its library believes it, and crashes."""
+    with open(chunk, "rb") as stream:
+        start = stream.read(16)
+    if len(start) < 16:
+        return False
+    whole, block, packed = struct.unpack("<III", start[4:])
+    return packed == chunk.stat().st_size and max(whole, block) <= most
+
+
+def _check_array(store: Path, header: Path, said: Any) -> tuple[int, bool] | None:
+    """The most bytes of a chunk of an array, and if Blosc packs it; None for a group."""
     where = header.parent
     if not isinstance(said, dict) or "shape" not in said:
         return None
@@ -116,4 +130,6 @@ def _check_array(store: Path, header: Path, said: Any) -> int | None:
     if math.prod(chunk) * 8 > CHUNK_MB * 2**20:
         raise OpsplitError(f"{where} has chunks of {chunk} numbers; write it with smaller ones.")
     # What is compressed may be a little larger than what it was.
-    return math.prod(chunk) * 17 + 2**14
+    codecs = [said.get("compressor"), *(said.get("codecs") or ())]
+    names = [c.get("id") or c.get("name") for c in codecs if isinstance(c, dict)]
+    return math.prod(chunk) * 17 + 2**14, "blosc" in names or "numcodecs.blosc" in names

@@ -107,3 +107,11 @@ NONLINEARITIES: Registry[type[Nonlinearity]] = Registry(
     },
 )
 Nonlinearity.kinds = NONLINEARITIES
+
+
+def nonzero_rows(weights: Tensor) -> Tensor | None:
+    """Positions of rows that are not all zero; None for all rows, and while they are trained."""
+    if weights.requires_grad:
+        return None
+    found = weights.ne(0).flatten(1).any(1).nonzero()[:, 0]
+    return None if len(found) == len(weights) else found

@@ -23,7 +23,13 @@ from opsplit.fourier import (
 from opsplit.grid import Grid
 from opsplit.operators.family import Examples
 from opsplit.operators.flops import fft_flops
-from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
+from opsplit.operators.spectral.nonlinearity import (
+    Dealias,
+    Nonlinearity,
+    OutputScale,
+    Tensors,
+    nonzero_rows,
+)
 from opsplit.settings import NUMBER, SIZE, AtMost, Between
 
 MOST_MONOMIALS = 1000
@@ -183,11 +189,7 @@ class Polynomial(Nonlinearity):
         return replace(self, mixing=()), {"output": kept[..., None]}
 
     def active(self, tensors: Tensors) -> Tensor | None:
-        weights = tensors["weights"]
-        if weights.requires_grad:
-            return None
-        found = weights.ne(0).flatten(1).any(1).nonzero()[:, 0]
-        return None if len(found) == len(weights) else found
+        return nonzero_rows(tensors["weights"])
 
     def fitted(self, examples: Examples, unit: float) -> Self:
         """Centre and size of the factors, and the matrix that orthonormalises the monomials."""

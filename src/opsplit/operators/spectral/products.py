@@ -21,7 +21,13 @@ from opsplit.operators.spectral.filters import (
     isotropic_filter,
     order_of,
 )
-from opsplit.operators.spectral.nonlinearity import Dealias, Nonlinearity, OutputScale, Tensors
+from opsplit.operators.spectral.nonlinearity import (
+    Dealias,
+    Nonlinearity,
+    OutputScale,
+    Tensors,
+    nonzero_rows,
+)
 from opsplit.settings import NUMBER, AtMost
 
 FACTOR = re.compile(r"(\d{1,2})(?::([a-z0-9.]{0,20}))?")
@@ -215,11 +221,7 @@ class Products(Nonlinearity):
         return tuple(2 * -(-int(n * self.dealias) // 2) for n in grid.shape)
 
     def active(self, tensors: Tensors) -> Tensor | None:
-        weights = tensors["weights"]
-        if weights.requires_grad:
-            return None
-        found = weights.ne(0).flatten(1).any(1).nonzero()[:, 0]
-        return None if len(found) == len(weights) else found
+        return nonzero_rows(tensors["weights"])
 
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         held = weights["products"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from kept import Kept, keep, number, table
-from scenarios import OBSERVED, PREDICTED, Scenario, simulate
+from scenarios import OBSERVED, PREDICTED, Scenario, largest_error, road_words, simulate, told
 
 import opsplit
 from opsplit.errors import no_warnings
@@ -68,12 +68,12 @@ def measured(name: str, scenario: Scenario, seed: int) -> dict[str, Any]:
         with no_warnings():
             splitter.fit(path)
     made = np.asarray(splitter.predict(PREDICTED))[:, 0, : scenario.points]
-    future, found = u[OBSERVED:], splitter.coefficients_
+    future = u[OBSERVED:]
+    found = road_words({k: v for k, v in splitter.coefficients_.items() if v})
     size = np.linalg.norm(future)
-    worst = max(abs(found.get(k, 0.0) - v) / abs(v) for k, v in scenario.true.items())
     return {
-        "data": name, "true": dict(scenario.true), "found": {k: v for k, v in found.items() if v},
-        "coefficient_error": worst, "verdict": splitter.status_,
+        "data": name, "true": dict(scenario.true), "found": found,
+        "coefficient_error": largest_error(scenario.true, found), "verdict": splitter.status_,
         "error": float(np.linalg.norm(made - future) / size),
         "copying": float(np.linalg.norm(u[OBSERVED - 1] - future) / size),
         "seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu,
@@ -91,7 +91,7 @@ def section(kept: Kept) -> list[str]:
             listed(row["true"]), listed(row["found"]), f"{100 * row['coefficient_error']:.2g} %",
             number(row["cpu_seconds"], 2),
         ]
-        for row in kept["rows"]
+        for row in map(told, kept["rows"])
     )  # fmt: skip
     return [
         "## Data in the conventions of other groups",

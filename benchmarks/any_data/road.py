@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from kept import Kept, keep, number, read_kept, table
 from rival import sindy
-from scenarios import OBSERVED, PREDICTED, Scenario, scenarios, simulate
+from scenarios import (
+    OBSERVED,
+    PREDICTED,
+    Scenario,
+    largest_error,
+    road_words,
+    scenarios,
+    simulate,
+    told,
+)
 
 from opsplit import OperatorSplitter
 from opsplit.errors import no_warnings
@@ -60,7 +69,7 @@ def measured(
     with no_warnings():
         splitter.fit(seen, scenario.dt, (scenario.extent,) * scenario.ndim)
     forecast = np.asarray(splitter.predict(PREDICTED))
-    found = {k: v for k, v in splitter.coefficients_.items() if v != 0}
+    found = road_words({k: v for k, v in splitter.coefficients_.items() if v != 0})
     return {
         "scenario": scenario.title,
         "noise": noise,
@@ -83,11 +92,6 @@ def relative(made: np.ndarray, true: np.ndarray) -> float:
     return float(np.linalg.norm(made - true) / np.linalg.norm(true))
 
 
-def largest_error(true: dict[str, float], found: dict[str, float]) -> float:
-    """Largest relative error of the true coefficients; one that was not found has the error 1."""
-    return max(abs(found.get(k, 0.0) - v) / abs(v) for k, v in true.items())
-
-
 def shown(row: dict[str, Any]) -> str:
     return (
         f"{row['scenario']}, noise {row['noise']:g}: {row['verdict']}, error {row['error']:.2g}, "
@@ -97,7 +101,7 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def section(kept: Kept) -> list[str]:
-    rows = kept["rows"]
+    rows = [told(row) for row in kept["rows"]]
     text = [
         "## The road dictionary on data of another solver",
         TEXT.format(n=kept["n"], hardware=kept["hardware"]),

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 OBSERVED, PREDICTED = 16, 34
+WORDS = {"alpha": ("a", 2.0), "beta": ("D", 1.0), "gamma": ("delta", 1.0)}
+"""`-alpha (u^2)_x + beta u_xx - gamma u_xxx` in the words of the road dictionary."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,22 @@ def scenarios() -> list[Scenario]:
         Scenario("Allen-Cahn", "reaction.AllenCahn", {**allen, "diffusivity": 0.1},
                  {"r": 1.0, "q": -1.0, "D": 0.1}, **space),
     ]  # fmt: skip
+
+
+def road_words(found: Mapping[str, float]) -> dict[str, float]:
+    """Coefficients of another bundled model as those of the road dictionary."""
+    return {WORDS.get(k, (k, 1.0))[0]: WORDS.get(k, (k, 1.0))[1] * v for k, v in found.items()}
+
+
+def largest_error(true: Mapping[str, float], found: Mapping[str, float]) -> float:
+    """Largest relative error of the true coefficients; one that was not found has the error 1."""
+    return max(abs(found.get(k, 0.0) - v) / abs(v) for k, v in true.items())
+
+
+def told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of results whose coefficients are those of the road dictionary."""
+    found = road_words(row["found"])
+    return {**row, "found": found, "coefficient_error": largest_error(row["true"], found)}
 
 
 def simulate(scenario: Scenario, seed: int, frames: int = OBSERVED + PREDICTED) -> np.ndarray:

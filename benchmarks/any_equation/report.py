@@ -85,9 +85,9 @@ unless the text says otherwise.
 The rows of the ten equations were measured with one state of the code, those of the rounds further
 below at several times; the commits are listed at the end.
 
-The targets below allow 10 minutes of training. These runs had {budget} minute of one core (0.25
-for the equations further below). The operators are found at the beginning and do not change after
-that; more minutes train only the encoder, which these forecasts do not use."""
+The targets below allow 10 minutes of training. These runs had {budget} minutes of one core (0.25
+to 2 for the equations further below). The operators are found at the beginning and do not change
+after that; more minutes train only the encoder, which these forecasts do not use."""
 
 
 def _forecasts(rows: Rows) -> str:

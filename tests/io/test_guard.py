@@ -266,6 +266,8 @@ def test_threads_read_good_files(tmp_path: Path) -> None:
 
 
 READER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background jobs ignore it.
 import json, os, sys, time
 from pathlib import Path
 from opsplit.io.helper import HELPER, examined
@@ -287,7 +289,7 @@ def test_the_helper_dies_with_its_parent(tmp_path: Path, word: str) -> None:
     assert parent.stdout is not None
     _, child = json.loads(parent.stdout.readline())
     os.kill(parent.pid, getattr(signal, word))
-    parent.wait()
+    parent.wait(timeout=60)
     parent.stdout.close()
     deadline = time.monotonic() + 10
     while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:

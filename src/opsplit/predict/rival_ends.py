@@ -14,7 +14,7 @@ from opsplit.io.recording import Recording
 from opsplit.model import Model
 from opsplit.predict.ends import End, Ends, ends_of, frames_for_ends
 from opsplit.predict.explain import Explanation, Plan
-from opsplit.predict.noisy_ends import best_walls, guesses
+from opsplit.predict.noisy_ends import guesses
 from opsplit.predict.replay import Replay
 from opsplit.predict.started import Started, start
 from opsplit.search.strategy import Report
@@ -56,7 +56,7 @@ def explained(
 
 
 def _insulated(recording: Recording) -> Iterator[list[Ends]]:
-    """Insulated walls in place of periodic ends that nobody named, where they are likelier."""
+    """Insulated walls in place of periodic ends that nobody named, where walls are likelier."""
     if "boundary" in recording.known:
         return
     u, ends = frames_for_ends(recording), ends_of(recording)
@@ -64,8 +64,8 @@ def _insulated(recording: Recording) -> Iterator[list[Ends]]:
     for axis, one in enumerate(ends):
         lines = np.moveaxis(u, 2 + axis, -1).reshape(-1, u.shape[2 + axis])
         tried = [] if one.walls or not len(lines) else guesses(lines)
-        likelier.append(bool(tried) and all(s.kind == NEUMANN for s in best_walls(tried).sides)
-                        and tried[0].walls)  # fmt: skip
+        # Which walls they are rough fields do not say either: the fit decides.
+        likelier.append(bool(tried) and tried[0].walls)
     if not any(likelier):
         return
     for distance in DISTANCES:

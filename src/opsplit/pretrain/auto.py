@@ -149,8 +149,8 @@ def learn_structure(
             labels = None
             if name in coefficients:
                 labels = coefficients[name][list(environments)].double()
-            # Time that a mechanism leaves is there for those after it.
-            own = limit.part(1 / (len(found) - i))
+            # Simple mechanisms need little: one may take twice its share, if others leave it.
+            own = limit.part(2 / (len(found) - i + 1))
             learned.append(learn(evidence, name, environments, labels, own))
     return Structure(tuple(learned), evidence, limit.now() - began)
 

@@ -22,8 +22,9 @@ from opsplit.pretrain.loop import Execution, train
 from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 
-STRUCTURE = 0.7
-"""Share of a time budget in which the structure must be found; the rest is the encoder's."""
+STRUCTURE = 0.9
+"""Share of a time budget in which the structure must be found; the rest is the encoder's, which
+searches do not use."""
 PATIENCE = 86400.0
 """Seconds that the other processes of a training wait for what the first one writes."""
 

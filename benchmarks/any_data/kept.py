@@ -18,9 +18,17 @@ Kept = dict[str, Any]
 """`{"rows": [...], "n": ..., "command": ..., "seed": ..., "commit": ..., "hardware": ...}`"""
 
 
-def keep(args: argparse.Namespace, rows: list[dict[str, Any]], **more: Any) -> None:
-    """Write the rows of a part, with the command that made them."""
+def keep(
+    args: argparse.Namespace, rows: list[dict[str, Any]], before: str = "", **more: Any
+) -> None:
+    """Write the rows of a part, with the command that made them.
+
+    Arguments:
+        before: commands that made some of the rows.
+    """
     command = shlex.join(["python", "benchmarks/any_data", *sys.argv[1:]])
+    if before and before != command:
+        command = f"{before}; then {command}"
     kept = {"rows": rows, "n": args.n, **more, **origin(args.seed), "command": command}
     file = args.out / f"{args.part}.json"
     write_json(file, kept)

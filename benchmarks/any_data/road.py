@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = [word.strip().lower() for word in args.only.split(",") if word.strip()]
     before = read_kept(args.out, args.part)
     known = {row["scenario"]: [] for row in before["rows"]} if before else {}
+    earlier = before["command"] if before else ""
     for row in before["rows"] if before else ():
         known[row["scenario"]].append(row)
     for scenario in scenarios():
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         # What was measured stays, whenever the run is stopped.
         known[scenario.title] = rows
         order = [one.title for one in scenarios() if one.title in known]
-        keep(args, [row for title in order for row in known[title]])
+        keep(args, [row for title in order for row in known[title]], earlier)
 
 
 def measured(

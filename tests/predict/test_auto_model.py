@@ -143,3 +143,12 @@ def test_a_constant_field_says_no_coefficient() -> None:
         found = OperatorSplitter().fit(np.full((16, 64), 300.0), 0.1, GRID.extent)
     assert found.verdict_.skill is None and found.coefficient_intervals_ == {}
     assert any(issue.code is Code.STILL for issue in found.issues_)
+
+
+def test_a_busy_machine_does_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock finds an hour gone, and still all models are tried."""
+    hours = iter(range(10**9))
+    monkeypatch.setattr("opsplit.predict.auto_model.time.perf_counter", lambda: 3600 * next(hours))
+    with no_warnings():
+        found = OperatorSplitter().fit(frames(**UNKNOWN), 0.1, GRID.extent)
+    assert found.status_ == "explained" and found.ranking_[0].model == "line"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from opsplit.predict.estimator import OperatorSplitter
 
 SECONDS = 60.0
-"""No further model is tried after so long, if the search has no limit of its own."""
+"""No further model is tried after so much computing, if the search has no limit of its own. The
+computing of this thread counts, so that a busy machine does not change the answer."""
 PRICE = 0.1
 """One more part must divide the unexplained share by ten to this power."""
 TIE = 0.05
@@ -107,13 +108,14 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
 
     if given.get("dictionary") is not None:
         return _take(splitter, _fitted(splitter, DEFAULT_MODEL, fit, report)[0], ())
-    began = time.perf_counter()
+    limit = getattr(splitter.search, "max_seconds", None)
+    clock = time.thread_time if limit is None else time.perf_counter
+    began, most = clock(), SECONDS if limit is None else limit
     ranking: list[Ranked] = []
     fits: list[tuple[Ranked, OperatorSplitter]] = []
-    most = getattr(splitter.search, "max_seconds", None) or SECONDS
     names = list(candidates(splitter.family))
     for number, (name, family) in enumerate(names):
-        late = bool(fits) and time.perf_counter() - began > most
+        late = bool(fits) and clock() - began > most
         twin = any(one.model == name and one.family == _usual(name) for one, _ in fits)
         if late or twin or _settled(fits, name, family):
             why = "time is up" if late else "another model explains the data"

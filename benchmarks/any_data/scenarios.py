@@ -95,7 +95,12 @@ def scenarios() -> list[Scenario]:
 
 def road_words(found: Mapping[str, float]) -> dict[str, float]:
     """Coefficients of another bundled model as those of the road dictionary."""
-    return {WORDS.get(k, (k, 1.0))[0]: WORDS.get(k, (k, 1.0))[1] * v for k, v in found.items()}
+    made = {}
+    for name, value in found.items():
+        word, _, axis = name.partition("_")
+        own, factor = WORDS.get(word, (word, 1.0))
+        made[f"{own}_{axis}" if axis else own] = factor * value
+    return made
 
 
 def largest_error(true: Mapping[str, float], found: Mapping[str, float]) -> float:

@@ -136,7 +136,8 @@ def section(kept: Kept) -> list[str]:
         f"The four benchmarks, {kept['n']} trajectories of every column, {kept['family']} models. "
         "`units`: space, time and amplitude multiplied by random factors from 1e-6 to 1e6 (no "
         "amplitude where a term mixes degrees; not at all where the model does not say the orders "
-        "of its terms: `gray-scott` is therefore not shown to be independent of units). Forecast: mean NRMSE over that in the units of the "
+        "of its terms: `gray-scott` is therefore not shown to be independent of units). "
+        "Forecast: mean NRMSE over that in the units of the "
         "model. Coefficients: the same for the mean relative error, the worst coefficient; errors "
         f"below {SMALL:g} count as {SMALL:g}. Aim: at most {WITHIN}. "
         "`same`: share of trajectories whose forecast error is within that factor of the original.",

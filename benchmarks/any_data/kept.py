@@ -64,6 +64,12 @@ def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def missed(words: str, names: Iterable[str]) -> str:
+    """One line of a list: an aim, and who misses it."""
+    several = ", ".join(dict.fromkeys(names))
+    return f"- {words}: missed by {several}" if several else f"- {words}: met by all"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number to read; nothing where there is none."""
     return "" if value is None else f"{value:.{digits}g}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept import Kept, keep, number, table
+from kept import Kept, keep, missed, number, table
 from scenarios import OBSERVED, PREDICTED, Scenario, largest_error, road_words, simulate, told
 
 import opsplit
@@ -85,13 +85,14 @@ def section(kept: Kept) -> list[str]:
     def listed(values: dict[str, float]) -> str:
         return ", ".join(f"{k} {v:.4g}" for k, v in values.items())
 
+    rows = [told(row) for row in kept["rows"]]
     body = (
         [
             row["data"], row["verdict"], number(row["copying"]), number(row["error"], 2),
             listed(row["true"]), listed(row["found"]), f"{100 * row['coefficient_error']:.2g} %",
             number(row["cpu_seconds"], 2),
         ]
-        for row in map(told, kept["rows"])
+        for row in rows
     )  # fmt: skip
     return [
         "## Data in the conventions of other groups",
@@ -102,4 +103,12 @@ def section(kept: Kept) -> list[str]:
             ("data", "verdict", "copying", "ours", "true", "found", "largest error", "CPU seconds"),
             body,
         ),
-    ]
+        "\n".join([
+            missed("explained", (r["data"] for r in rows if r["verdict"] != "explained")),
+            missed("every coefficient within 2 %", (
+                r["data"] for r in rows if r["coefficient_error"] > 0.02)),
+            missed("error at most a twentieth of copying", (
+                r["data"] for r in rows if 20 * r["error"] > r["copying"])),
+            missed("at most 5 s of computing", (r["data"] for r in rows if r["cpu_seconds"] > 5)),
+        ]),
+    ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from kept import Kept, keep, number, table
+from kept import Kept, keep, missed, number, table
 
 from opsplit import OperatorSplitter
 from opsplit.errors import OpsplitError, no_warnings
@@ -159,14 +159,14 @@ def section(kept: Kept) -> list[str]:
         rows = [row for row in kept["rows"] if row["case"] == case]
         done = [row for row in rows if "failed" not in row]
         recognised = sum(row["recognised"] for row in done)
-        missed = {
+        off = {
             name: max(abs(r["coefficients"].get(name, 0.0) / r["true"][name] - 1) for r in done)
             for name in rows[0]["true"]
             if done
         }
         body.append([
             case, f"{recognised} of {len(rows)}",
-            ", ".join(f"{name} {100 * x:.2g} %" for name, x in missed.items()),
+            ", ".join(f"{name} {100 * x:.2g} %" for name, x in off.items()),
             number(_median([r["error"] for r in done])),
             number(max((r["error"] for r in done), default=None)),
             number(_median([r["copying"] for r in done])),
@@ -181,7 +181,10 @@ def section(kept: Kept) -> list[str]:
         "Errors are relative, medians over systems; lower is better. Scalar cases: "
         f"`{kept['model']}`, two species: `gray-scott`.",
         table(head, body),
-    ]
+        missed("recognised", (
+            f"{row['case']} ({row['number']})" for row in kept["rows"] if not row.get("recognised")
+        )),
+    ]  # fmt: skip
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -96,9 +96,9 @@ def _turns(
     known = {name: terms.get(name) or Term(name, signed=True) for name in names}
     signed = known[names[0]].signed
     negated, mirrored = Negated(one.family), _mirrored(one, grid, frame)
-    even = _flipped(known, [None if t.degree is None else t.degree + 1 for t in known.values()])
+    even = _flipped(names, [None if t.degree is None else t.degree + 1 for t in known.values()])
     orders = [t.order for t in known.values()] if grid.ndim == 1 else [None]
-    odd = _flipped(known, orders)
+    odd = _flipped(names, orders)
     if even is None and len(names) == 1:
         even = names if signed and _opposite(negated, one, grid, frame) else ()
     if odd is None and mirrored and len(names) == 1:
@@ -121,12 +121,14 @@ def _mirrored(one: Part, grid: Grid, frame: Tensor) -> Mirrored | None:
     return min(made, key=lambda family: _misses(family, one, grid, frame))
 
 
-def _flipped(terms: Mapping[str, Term], powers: Sequence[int | None]) -> Names | None:
-    """Names of the terms with an odd power; empty if one has no sign, None if one is unknown."""
+def _flipped(names: Names, powers: Sequence[int | None]) -> Names | None:
+    """Names of the terms with an odd power; None if one is unknown.
+
+    Whether training saw either sign does not matter: data of the other convention have the other.
+    """
     if any(power is None for power in powers):
         return None
-    odd = [name for name, power in zip(terms, powers, strict=True) if power and power % 2]
-    return tuple(odd) if all(terms[name].signed for name in odd) else ()
+    return tuple(name for name, power in zip(names, powers, strict=True) if power and power % 2)
 
 
 def _opposite(family: OperatorFamily, one: Part, grid: Grid, frame: Tensor) -> bool:

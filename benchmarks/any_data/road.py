@@ -131,9 +131,10 @@ is better. *PySINDy* has the same 16 frames, a library of all powers up to degre
 derivative up to order 4, its strong form and, on a line, its weak form, the best of several
 thresholds; an empty cell diverged, failed, has no such term (a squared slope), or was not run
 (`--rival`: on how many axes it runs). Coefficients: `r u`, `-c u_x`, `D lap u`,
-`-delta u_xxx`, `-kappa lap^2 u`, `-a u u_x`, `s u^2`, `q u^3`, `h |grad u|^2`;
-an index is an axis. exponax keeps the mean of the 2-D Kuramoto-Sivashinsky equation fixed and leaves mixed fourth derivatives out.
-exponax 0.2.0 steps dispersive equations with first order only; KdV takes 1280 steps per frame."""
+`-delta u_xxx`, `-kappa lap^2 u`, `-a u u_x`, `s u^2`, `q u^3`, `h |grad u|^2`; an index is an
+axis. exponax keeps the mean of the 2-D Kuramoto-Sivashinsky equation fixed and leaves mixed fourth
+derivatives out. exponax 0.2.0 steps dispersive equations with first order only; KdV takes 1280
+steps per frame."""
 
 
 def _heading(noise: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -229,13 +230,19 @@ def _structure_error(row: Row) -> float:
     return sum(errors) / len(errors)
 
 
+def _read_error(entry: Row, row: Row) -> float:
+    """Of the encoder, relative to the change; what was not finite is stored as nothing."""
+    found = entry["validation read"]
+    return math.inf if found is None else float(found / row["change"])
+
+
 def _encoder_words(rows: Rows) -> str:
     last = {
-        name: row["curve"][-1]["validation read"] / row["change"]
+        name: _read_error(row["curve"][-1], row)
         for name in EQUATIONS
         if (row := rows["ours"].get(name)) and row.get("curve")
     }
-    bad = [f"`{name}`" for name, error in last.items() if error > 1]
+    bad = [f"`{name}`" for name, error in last.items() if not error <= 1]
     if not bad:
         return ""
     return (
@@ -322,7 +329,7 @@ def _plot(rows: Rows, path: Path) -> None:
         axes.plot([max(before, 0.5), start, start, end], [1, 1, error, error], color=colour,
                   lw=1.6, label=name)  # fmt: skip
         if curve:
-            read = [c["validation read"] / row["change"] for c in curve]
+            read = [_read_error(c, row) for c in curve]
             axes.plot([start + c["seconds"] for c in curve], read, "o--", color=colour, lw=1, ms=4)
     axes.axvline(60, color="#999999", lw=0.8)
     axes.axhline(USABLE, color="#999999", lw=0.8)

@@ -99,7 +99,7 @@ def _times(sides: tuple[Side, Side], size: float) -> tuple[Side, Side]:
 def _judged(lines: np.ndarray, kinds: tuple[str, str], at: tuple[float, float]) -> Guess:
     count, points = lines.shape
     waves, place = _waves(points, kinds, at)
-    values, errors = _values(lines.mean(0), kinds, waves, place)
+    values, errors = _values(lines.mean(0), kinds, at)
     size = math.sqrt(float(np.square(lines).mean())) or 1.0
     sides = _sides(kinds, values, errors, 1e-3 * size)
     left, right = (side.value for side in sides)
@@ -142,22 +142,31 @@ def _waves(
 
 
 def _values(
-    mean: np.ndarray, kinds: tuple[str, str], waves: np.ndarray, place: np.ndarray
+    mean: np.ndarray, kinds: tuple[str, str], at: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The values at both walls that suit the mean of all lines, and their errors."""
     if DIRICHLET not in kinds:
         return np.zeros(2), np.zeros(2)
-    profile = np.stack([1 - place, place], 1)
-    if kinds[0] != kinds[1]:
-        profile = np.ones((len(place), 1))
-    basis = np.concatenate([profile, waves[:, : len(place) // 4]], 1)
-    inverse = np.linalg.pinv(basis)
+    basis, inverse = _profiles(len(mean), kinds, at)
     fitted = inverse @ mean
     left = mean - basis @ fitted
-    spread = np.linalg.norm(left) / math.sqrt(max(1, len(place) - basis.shape[1]))
+    spread = np.linalg.norm(left) / math.sqrt(max(1, len(mean) - basis.shape[1]))
     errors = spread * np.linalg.norm(inverse, axis=1)
-    own = profile.shape[1]
+    own = 2 if kinds[0] == kinds[1] else 1
     return np.resize(fitted[:own], 2), np.resize(errors[:own], 2)
+
+
+@lru_cache(maxsize=128)
+def _profiles(
+    points: int, kinds: tuple[str, str], at: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The line between the values at both walls beside the longest waves, and its inverse."""
+    waves, place = _waves(points, kinds, at)
+    profile = np.stack([1 - place, place], 1)
+    if kinds[0] != kinds[1]:
+        profile = np.ones((points, 1))
+    basis = np.concatenate([profile, waves[:, : points // 4]], 1)
+    return basis, np.linalg.pinv(basis)
 
 
 def _sides(

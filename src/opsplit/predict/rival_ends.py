@@ -39,8 +39,8 @@ def explained(
     found = started.explainer.best()
     if isinstance(plan.search, Replay) or started.adapted.recording.grid.ndim < model.config.ndim:
         return started, found
-    if dictionary is not None:
-        # Operators of the caller may act on the caller's points only.
+    # Operators of the caller may act on the caller's points only.
+    if dictionary is not None or found.verdict.unexplained < ENOUGH:
         return started, found
     for ends in _insulated(recording):
         if found.verdict.unexplained < ENOUGH or time_is_up():

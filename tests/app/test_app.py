@@ -172,6 +172,14 @@ def test_a_file_and_a_hostile_file(
     visitor.leave(address)
 
 
+CANCEL = """() => {
+  const button = document.querySelector('#cancel');
+  const ready = button && !button.disabled;
+  if (ready) button.click();
+  return ready;
+}"""
+
+
 def test_two_visitors_do_not_mix_and_one_cancels(browser: Any, address: str) -> None:
     first, second = Visitor(browser, address), Visitor(browser, address)
     second.page.fill("#knob0 input[type=number]", "1.5")
@@ -186,9 +194,8 @@ def test_two_visitors_do_not_mix_and_one_cancels(browser: Any, address: str) -> 
     # A search that lasts long enough for a click.
     first.choose("equation", "gray-scott")
     first.page.click("#play")
-    first.page.wait_for_selector("#cancel:not([disabled])")
-    first.page.click("#cancel")
-    # It may still be over before the click arrives.
+    # The page itself clicks as soon as it can: on a busy machine a visitor may be too late.
+    first.page.wait_for_function(CANCEL)
     first.page.wait_for_selector("#live:has-text('Cancelled'), #verdict h2")
     if first.page.locator("#live:has-text('Cancelled')").count():
         assert first.page.locator("#verdict h2").count() == 0

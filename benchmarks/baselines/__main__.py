@@ -26,7 +26,8 @@ from opsplit.physics import get_physics
 
 ROOT = Path(__file__).parents[2]
 CURVES = ROOT / "benchmarks" / "results" / "baselines"
-ROWS = ROOT / "benchmarks" / "rows"
+# Relative, as the folder of trainings is: the command is stored with every row.
+ROWS = Path("benchmarks/rows")
 
 
 def opsplit(*words: object) -> None:

@@ -99,9 +99,11 @@ class Record:
                 continue
             found = self._occupant(place)
             if found is not None:
+                out = self.command.out
+                flag = "--out" if out in (place, *place.parents) else "--report"
                 raise OpsplitError(
-                    f"{found} is there already, and not from this command; choose another place "
-                    "for the output, or --force to replace it."
+                    f"{found} is there already, and not from this command; choose another {flag}, "
+                    "or --force to replace it."
                 )
 
     def _occupant(self, place: Path) -> Path | None:

@@ -132,7 +132,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
     methods = {"direct": "the network's own forecast", "pursuit": "forecast by opsplit"}
     found = {name: rollout.predictions[name][:, 0] for name in methods}
-    figure = _figure(13, 3.7)
+    figure = _figure(13, 4.2)
     *maps, profile = figure.subplots(1, 4)
     limit = float(torch.cat([seen, future]).abs().max())
     now, end = rollout.frames * dt, (rollout.frames + len(future)) * dt

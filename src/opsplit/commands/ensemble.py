@@ -83,7 +83,7 @@ def words(result: dict[str, Any], rows: list[Row]) -> str:
     lines = [f"{result['trajectories']} trajectories ({result['made']} now): {counts}"]
     # A reason that begins with the name of the file does not repeat it.
     failed = [(row["item"], str(row["reason"])) for row in rows if row["reason"]]
-    lines += [f"  {item}: {reason.removeprefix(item).lstrip(': ')}" for item, reason in failed[:10]]
+    lines += [f"  {why if why.startswith(item) else f'{item}: {why}'}" for item, why in failed[:10]]
     lines.append(f"table: {result['table']}\nreport: {result['report']}")
     if result["forecasts"]:
         lines.append(f"forecasts: {result['forecasts']}")

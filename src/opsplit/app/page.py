@@ -57,7 +57,7 @@ def _gradio() -> Any:
         import gradio
     except ImportError:
         raise OpsplitError(
-            "`opsplit app` needs the package gradio: pip install opsplit[app]"
+            "`opsplit app` needs the package gradio: pip install 'opsplit[app]'"
         ) from None
     return gradio
 

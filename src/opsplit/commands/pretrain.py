@@ -43,9 +43,9 @@ class Pretrain(Common):
     """Names of the axes of an array in --data, such as n,t,x."""
     dt: float | None = None
     """Time between the frames of --data, if the file does not say it."""
-    extent: tuple[float, ...] | None = None
+    extent: Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="LENGTH ...")] = None
     """Length of every space axis of --data, if the file does not say it."""
-    boundary: tuple[str, ...] | None = None
+    boundary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="KIND ...")] = None
     """periodic, neumann, dirichlet or open, per axis of --data, if the file does not say it."""
     method: str | None = None
     """Train a baseline instead: fno, mpp, geps, zebra or disco, with flags of its own (see

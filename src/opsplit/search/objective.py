@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import Meter
+from opsplit.search.classes import Classes
 from opsplit.search.estimate import Mechanisms
 from opsplit.search.result import Cost
 from opsplit.search.window import Windows
@@ -56,6 +57,7 @@ class Objective:
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
         self.named = tuple(named or [dictionary] * len(self.observed))
         self._mechanisms: dict[int, Mechanisms] = {}
+        self._classes: dict[bool, Classes] = {}
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -102,7 +104,8 @@ class Objective:
         """The same windows, with other operators."""
         other = copy(self)
         other.dictionary, other.meter = dictionary, Meter()
-        other.named, other._mechanisms = (dictionary,) * len(self), {}
+        other.named = (dictionary,) * len(self)
+        other._mechanisms, other._classes = {}, {}
         other.operators = dictionary.prepare(self.grid, self.windows)
         return other
 
@@ -133,9 +136,19 @@ class Objective:
         """Which coefficients the operators have, in the units of a window."""
         named = self.named[window]
         if id(named) not in self._mechanisms:
-            like = self.windows.new_zeros(0, dtype=torch.float64)
-            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named), like)
+            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named))
         return self._mechanisms[id(named)]
+
+    def classes(self, free: bool) -> Classes:
+        """Operators that differ in nothing but their strength; the same in all units.
+
+        Arguments:
+            free: whether strengths are free; else every operator is a class of its own.
+        """
+        if free not in self._classes:
+            multiples = self.operators.multiples
+            self._classes[free] = Classes.of(multiples, self.mechanisms(0), free)
+        return self._classes[free]
 
     def cost(self) -> Cost:
         """What was spent since the search began."""

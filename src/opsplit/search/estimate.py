@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 AGREE = 0.15
 """Two estimates agree if they differ by no more than this share."""
+RANK = 1e-12
+"""Eigenvalues below this share of the largest one are zero."""
 ALIKE = 0.995
 """A mechanism acts like another one if it explains this share of what the other explains."""
 
@@ -68,6 +70,16 @@ class Mechanisms:
         return " and ".join(name for name, v in zip(self.names, own, strict=True) if v)
 
 
+def symmetric_inverse(matrices: np.ndarray) -> np.ndarray:
+    """Pseudo-inverses of symmetric matrices `(..., m, m)`; those that are not finite have none."""
+    whole = np.isfinite(matrices).all((-2, -1), keepdims=True)
+    values, vectors = np.linalg.eigh(np.where(whole, matrices, 0.0))
+    large = values > RANK * np.abs(values).max(-1, keepdims=True, initial=0.0)
+    inverse = np.where(large, 1 / np.where(large, values, 1.0), 0.0)
+    found: np.ndarray = (vectors * inverse[..., None, :]) @ vectors.swapaxes(-1, -2)
+    return found if whole.all() else np.where(whole, found, np.nan)
+
+
 def _numbered(rows: np.ndarray) -> np.ndarray:
     """A number for every row; equal rows have the same one."""
     known: dict[tuple[float, ...], int] = {}
@@ -120,7 +132,7 @@ def estimate(screen: Screen, pick: Tried, most: float) -> Estimate:
         variance += weight @ (said - mean) ** 2 * (weight @ weight)
     # How far strengths could be off for the sake of the residual.
     room = level if pick.residual is None else pick.residual**2
-    covariance = np.linalg.pinv(gram, hermitian=True) * min(room, whole)
+    covariance = symmetric_inverse(gram) * min(room, whole)
     variance += (values[own] * (covariance @ values[own])).sum(0).clip(min=0)
     agree = np.abs(moved) <= AGREE * np.abs(total)
     found = np.where(agree, total + moved, total)
@@ -170,4 +182,4 @@ def _gain(screen: Screen, members: list[int]) -> float:
     if not members:
         return 0.0
     share = screen.share(members)
-    return float(share @ np.linalg.lstsq(screen.gram(members), share, rcond=None)[0])
+    return float(share @ symmetric_inverse(screen.gram(members)) @ share)

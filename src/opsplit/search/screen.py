@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit.search.estimate import symmetric_inverse
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Tried
 
@@ -166,8 +167,8 @@ class Screen:
         """
         normal = self.gram(members)
         lifted = normal + damping * np.diag(normal.diagonal().clip(min=1e-300))
-        found: np.ndarray = np.linalg.lstsq(lifted, share, rcond=None)[0]
-        return np.nan_to_num(found)
+        found: np.ndarray = symmetric_inverse(lifted) @ share
+        return np.where(np.isfinite(found), found, 0.0)
 
     @SILENT
     def singles(self, settings: Pursuit) -> Sets:
@@ -188,7 +189,7 @@ class Screen:
         held = kept.members[: settings.width]
         extend = self._fixed if settings.refine == "none" else self.free
         s, gain = extend(held, settings.max_strength or math.inf)
-        np.put_along_axis(gain, held, -np.inf, 1)
+        gain[np.arange(len(held))[:, None], held] = -np.inf
         gain[:, self.excluded] = -np.inf
         count = len(self.classes)
         if settings.fits_strengths:
@@ -198,7 +199,8 @@ class Screen:
         if settings.survivors is not None and settings.width < count:
             index = np.argsort(-gain, axis=1, kind="stable")[:, : settings.width]
         rows = np.broadcast_to(np.arange(len(held))[:, None], index.shape)
-        members = np.concatenate([held[rows], index[..., None]], 2).reshape(index.size, -1)
+        members = np.concatenate([held[rows], index[..., None]], 2)
+        members = members.reshape(index.size, held.shape[1] + 1)
         strengths, gains = s[rows, index].reshape(members.shape), gain[rows, index].ravel()
         if settings.fits_strengths:
             members, strengths = self._turned(members, strengths)
@@ -228,9 +230,8 @@ class Screen:
             inverse = np.where(own > 0, 1 / own, 0.0)
         else:
             scale = np.sqrt(self.norms[members].clip(min=1e-300))
-            even = own / scale[:, :, None] / scale[:, None]
-            inverse = np.linalg.pinv(even, rcond=1e-12, hermitian=True)
-            inverse = inverse / scale[:, :, None] / scale[:, None]
+            both = scale[:, :, None] * scale[:, None]
+            inverse = symmetric_inverse(own / both) / both
         base = (inverse @ share[..., None])[..., 0]
         explained = columns @ inverse
         left = self.norms - (explained * columns).sum(2)

@@ -75,10 +75,13 @@ def test_disco_learns_one_mechanism_within_a_budget_of_processor_minutes(
     assert errors[0] < 0.2 * errors[1]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, "zebra"])
 def test_a_training_that_was_stopped_goes_on_exactly(
     name: str, waves: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "zebra":
+        pytest.importorskip("vector_quantize_pytorch")
+        pytest.importorskip("x_transformers")
     from opsplit.baselines.train import Training
 
     whole = trained(name, waves, tmp_path / "whole", 8, every=2)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
+from fourth import FOURTH
 
 WORDS = {
     "data": "simulate training and test trajectories with the independent solver",
@@ -29,7 +30,8 @@ GROUPS = {
     "first": [*FIRST],
     "second": [*SECOND],
     "third": [*THIRD],
-    "blind": [*FIRST, *SECOND, *THIRD],
+    "fourth": [*FOURTH],
+    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH],
     "all": [*ALL],
 }
 EXAMPLES = """examples:

@@ -28,7 +28,7 @@ TRIED = {"ours": TESTS, "blind": TESTS, "former": 8, "unet": 8}
 """Test trajectories."""
 
 
-def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
+def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0, tests: int = 0) -> Row:
     """Train and test; a failure is a row that says so."""
     minutes = minutes or MINUTES[part]
     folder = out / name / part
@@ -51,7 +51,7 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
     if usable.exists():
         row["usable_seconds"] = usable.stat().st_mtime - started
     try:
-        return row | _forecasts(out, name, folder, TRIED[part])
+        return row | _forecasts(out, name, folder, tests or TRIED[part])
     except Exception as reason:
         traceback.print_exc()
         return {**row, "failure": f"{type(reason).__name__}: {reason}"}
@@ -88,7 +88,9 @@ def _forecasts(out: Path, name: str, folder: Path, n: int) -> Row:
         window, future = u[:OBSERVED], u[OBSERVED:].numpy()
         began = time.monotonic()
         splitter = OperatorSplitter(model)
-        splitter.fit(window, dt=equation.dt, extent=equation.box, boundary=equation.walls)
+        splitter.fit(
+            window, dt=equation.dt, extent=equation.box, boundary=[equation.walls] * equation.ndim
+        )
         seconds.append(time.monotonic() - began)
         errors.append(nrmse(splitter.predict(PREDICTED).numpy(), future))
         copying.append(nrmse(np.broadcast_to(window[-1].numpy(), future.shape), future))

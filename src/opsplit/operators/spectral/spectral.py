@@ -275,10 +275,11 @@ class Spectral(OperatorFamily):
         h = h / steps
         half = torch.exp(symbol * (h / 2))
         factors = {0.5: half, 1.0: half * half}
+        assert self.nonlinearity is not None
+        products = self.nonlinearity.bound(prepared.tensors, prepared.grid)
         return lambda spectrum: integrating_factor_rk4(
-            lambda v, share: factors[share] * v, lambda v: self._products(prepared, v),
-            spectrum, h, steps,
-        )  # fmt: skip
+            lambda v, share: factors[share] * v, products, spectrum, h, steps
+        )
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         local = self._local(prepared)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._files import atomic
+from opsplit._text import cell
 from opsplit.errors import OpsplitError
 from opsplit.io.arrays import BESIDE, FIELDS
 from opsplit.io.netcdf import NOT_COEFFICIENTS
@@ -162,7 +163,9 @@ def _csv(
     columns = [*points, *np.moveaxis(u, 1, 0)]
     with open(path, "w", encoding="utf-8") as stream:
         stream.writelines(f"# {name} = {value!r}\n" for name, value in extra.items())
-        stream.write(",".join(("t", *axes, *like.channels)) + "\n")
+        # A name may neither end a cell nor begin a formula.
+        names = (cell(name).replace(",", "_") for name in like.channels)
+        stream.write(",".join(("t", *axes, *names)) + "\n")
         np.savetxt(stream, np.stack([c.ravel() for c in columns], 1), "%.9g", ",")
 
 

@@ -148,7 +148,8 @@ def _flows(
     strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(like)
 
     def part(i: int) -> Flow:
-        return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
+        acting = operators.acting(sets[:, i], strengths[:, i])
+        return lambda u, h: acting.flow(u, float(h))
 
     return [part(i) for i in range(sets.shape[1])]
 
@@ -220,9 +221,10 @@ def rollouts(
                 u = without_upper_third(u, operators.grid) if calm else u
             now = moment
             fine = u.flatten(1).isfinite().all(1).tolist()
-            broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
-            gone = torch.tensor([b > 0 for b in broken], device=u.device)
-            u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
+            if not all(fine):
+                broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
+                gone = torch.tensor([b > 0 for b in broken], device=u.device)
+                u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
             frames[:, number - 1] = u[:, 0]
         return frames, broken
 

@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import Meter
+from opsplit.search.classes import Classes
 from opsplit.search.estimate import Mechanisms
 from opsplit.search.result import Cost
 from opsplit.search.window import Windows
@@ -56,6 +57,7 @@ class Objective:
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
         self.named = tuple(named or [dictionary] * len(self.observed))
         self._mechanisms: dict[int, Mechanisms] = {}
+        self._classes: dict[bool, Classes] = {}
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -102,7 +104,8 @@ class Objective:
         """The same windows, with other operators."""
         other = copy(self)
         other.dictionary, other.meter = dictionary, Meter()
-        other.named, other._mechanisms = (dictionary,) * len(self), {}
+        other.named = (dictionary,) * len(self)
+        other._mechanisms, other._classes = {}, {}
         other.operators = dictionary.prepare(self.grid, self.windows)
         return other
 
@@ -133,9 +136,19 @@ class Objective:
         """Which coefficients the operators have, in the units of a window."""
         named = self.named[window]
         if id(named) not in self._mechanisms:
-            like = self.windows.new_zeros(0, dtype=torch.float64)
-            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named), like)
+            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named))
         return self._mechanisms[id(named)]
+
+    def classes(self, free: bool) -> Classes:
+        """Operators that differ in nothing but their strength; the same in all units.
+
+        Arguments:
+            free: whether strengths are free; else every operator is a class of its own.
+        """
+        if free not in self._classes:
+            multiples = self.operators.multiples
+            self._classes[free] = Classes.of(multiples, self.mechanisms(0), free)
+        return self._classes[free]
 
     def cost(self) -> Cost:
         """What was spent since the search began."""
@@ -180,23 +193,33 @@ class Objective:
 
         Without a `duration` they are the states of the scored transitions.
         """
-        flows = [self.flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
         lasting = self.observed.lasting() if duration is None else duration
+        flows = self.flows(sets, strengths, operators)
         return split_step(flows, u, lasting, self.scheme, self.refinement)
 
+    def flows(
+        self,
+        sets: Tensor,
+        strengths: Tensor | None = None,
+        operators: PreparedDictionary | None = None,
+    ) -> list[Flow]:
+        """The flows of compositions `(n, m)`, one for every position."""
+        return [self.flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
+
+    @torch.no_grad()
     def free_run(
         self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
     ) -> Tensor:
         """Relative errors `(n, transition)` of a rollout from the first frame alone."""
         home = self.home(sets, which)
-        u = self.windows[home, :1]
+        u, flows = self.windows[home, :1], self.flows(sets, strengths)
         frames = []
         for i, (count, h) in enumerate(self.observed.substeps()):
             if count == 0:
                 u = self.windows[home, i + 1 : i + 2]
             for _ in range(count):
                 self.meter.check()
-                u = self.step(sets, u, strengths, duration=h)
+                u = split_step(flows, u, h, self.scheme, self.refinement)
             frames.append(u)
         return self.observed.errors(torch.cat(frames, 1)[:, self.observed.scored], home)
 
@@ -243,18 +266,21 @@ class Objective:
             operators: other operators than the dictionary's.
         """
         used = operators or self.operators
+        own = None if strengths is None else used.acting(index, strengths[:, position])
 
         def flow(u: Tensor, duration: float | Tensor) -> Tensor:
-            entries, each = index, u
+            states = u.shape[0] * u.shape[1]
             if isinstance(duration, Tensor) and duration.ndim:
                 # Transitions that last differently long become entries of their own.
                 weight = 1.0 if strengths is None else strengths[:, position, None].to(u.dtype)
                 entries = index.repeat_interleave(u.shape[1])
                 duration = (weight * duration).expand(u.shape[:2]).flatten()
-                each = u.flatten(0, 1)[:, None]
-            elif strengths is not None:
-                duration = strengths[:, position].to(u.dtype) * duration
-            self.meter.count(u.shape[0] * u.shape[1], used.evaluations(duration))
-            return used.flow(entries, each, duration).reshape(u.shape)
+                self.meter.count(states, used.evaluations(duration))
+                return used.flow(entries, u.flatten(0, 1)[:, None], duration).reshape(u.shape)
+            if own is None:
+                self.meter.count(states, used.evaluations(duration))
+                return used.flow(index, u, duration)
+            self.meter.count(states, own.evaluations(float(duration)))
+            return own.flow(u, float(duration))
 
         return flow

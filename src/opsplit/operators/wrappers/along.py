@@ -9,7 +9,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.operators.family import Axes, OperatorFamily, Prepared
+from opsplit.operators.family import Axes, OperatorFamily, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 
 
@@ -60,8 +60,12 @@ class Along(Wrapper):
         return self.operator.workspace(self.line(grid), states * self._lines(grid))
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         inside = Prepared(prepared.tensors, self.line(prepared.grid))
-        return self._back(self.operator.flow(inside, self._as_lines(u), duration), u)
+        inner = self.operator.propagator(inside, duration)
+        return lambda u: self._back(inner(self._as_lines(u)), u)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         inside = Prepared(prepared.tensors, self.line(prepared.grid))

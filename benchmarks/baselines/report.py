@@ -21,7 +21,8 @@ HEAD = f"""# The paper's baselines
 
 Written by `python benchmarks/baselines report`. Errors are NRMSE of all predicted frames, mean
 and median over trajectories; lower is better. A forecast that blows up counts 1. The number of
-trajectories stands in brackets. `published` is the paper's row, from a graphics card and 100,000 steps or more.
+trajectories stands in brackets. `published` is the paper's row, from a graphics card and 100,000
+steps or more.
 
 **The measured rows are under-trained.** Every training should have {PLANNED} minutes of one core
 (Zebra {2 * PLANNED}); the last table says how many minutes each of them really had, and how large
@@ -41,8 +42,8 @@ NOTES = """
   networks.
 - FNO and MPP predict the change of the last frame, not the next frame. The paper does not say
   which; in a short training the change is far easier to learn.
-- MPP trains with clipped gradients, without dropped branches, and with stronger residual branches
-  at the start.
+- MPP trains with clipped gradients, without dropped branches, with stronger residual branches at
+  the start, and from a last layer of zeros: it begins where nothing changes.
 - GEPS adapts its code in 100 steps. The paper takes the best of 100, 500 and 2000 steps on the
   test data. Its rate of change has a larger factor, 0.1 instead of 0.0005.
 - Zebra has one codebook of 512 entries, and every sequence begins with one token. Its forecasts

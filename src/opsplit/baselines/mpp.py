@@ -96,6 +96,10 @@ class AxialTransformer(NextFrame):
             transposed(thin, thin, 2, 2, bias=False), SpatialScale(thin), nn.GELU(),
             transposed(thin, channels, strides[0], strides[0]),
         )  # fmt: skip
+        if settings.increment:
+            # A training begins where nothing changes, not with noise that it must unlearn.
+            for weights in self.back[-1].parameters():
+                nn.init.zeros_(weights)
 
     def forward(self, window: Tensor) -> Tensor:
         dims = (1, *range(3, window.ndim))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.registry import Registry
@@ -25,6 +26,24 @@ Step = Annotated[float, Between(1e-30, 1e30)]
 
 Propagator = Callable[[Tensor], Tensor]
 """States `(E, K, channel, *space)` some time later."""
+
+
+class Multiplier:
+    """A linear flow that multiplies every mode by a number.
+
+    Such flows commute, and several of them need one pair of transforms.
+
+    Arguments:
+        factor: `(E, 1, channel, *modes)`, or one that broadcasts to it.
+        shape: points of the grid.
+    """
+
+    def __init__(self, factor: Tensor, shape: tuple[int, ...]) -> None:
+        self.factor, self.shape = factor, shape
+
+    def __call__(self, u: Tensor) -> Tensor:
+        return field_of(self.factor * spectrum_of(u, len(self.shape)), self.shape)
+
 
 SLACK = 1.001
 """The longest step is this much longer than a training frame: stored times are rounded."""

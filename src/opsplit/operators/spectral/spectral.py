@@ -25,6 +25,7 @@ from opsplit.operators.family import (
     Channels,
     Examples,
     Initialisation,
+    Multiplier,
     OperatorFamily,
     Prepared,
     Propagator,
@@ -248,7 +249,7 @@ class Spectral(OperatorFamily):
             return lambda u: field_of(march(spectrum_of(u, ndim)), shape)
         factor = torch.exp(prepared.tensors["symbol"][:, None] * h)
         if not len(active):
-            return lambda u: field_of(factor * spectrum_of(u, ndim), shape)
+            return Multiplier(factor, shape)
         own = h if h.ndim == 0 else h[active]
         march = self._march(prepared.take(active), own, duration)
 

@@ -38,19 +38,22 @@ class Written:
     """What a run may not write over, and the files that it has written so far."""
 
     def __init__(self, inputs: Sequence[Path]) -> None:
-        self.inputs = tuple(inputs)
+        self.inputs = {given.resolve(): given for given in inputs}
+        """What the run reads, by the place where it lies."""
+        self._held = {_identity(given): given for given in inputs if given.exists()}
         self.files: list[Path] = []
 
     def refuse_input(self, path: Path) -> None:
         """Raise if a path is one of the inputs, by whatever name or link, or lies in one."""
         place = path.parent.resolve() / path.name
-        for given in self.inputs:
-            within = given.is_dir() and place.is_relative_to(given.resolve())
-            if within or place == given.resolve() or _same_file(path, given):
-                raise OpsplitError(
-                    f"{path} would be written over {given}, which this run reads; choose another "
-                    "place for the output."
-                )
+        given = next((self.inputs[p] for p in (place, *place.parents) if p in self.inputs), None)
+        if given is None and path.exists():
+            given = self._held.get(_identity(path))
+        if given is not None:
+            raise OpsplitError(
+                f"{path} would be written over {given}, which this run reads; choose another "
+                "place for the output."
+            )
 
     def facts(self, folder: Path, besides: Path) -> dict[str, dict[str, Any]]:
         """Size and hash of every file that was written, by its name as seen from a folder."""
@@ -97,7 +100,8 @@ def fingerprint(*paths: Path) -> str:
             facts = file.stat()
             with open(file, "rb") as stream:
                 if facts.st_size <= left:
-                    digest.update(stream.read())
+                    # Files of the system say that they are empty, and may never end.
+                    digest.update(stream.read(facts.st_size))
                     left -= facts.st_size
                     continue
                 digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
@@ -107,11 +111,10 @@ def fingerprint(*paths: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
+def _identity(path: Path) -> tuple[int, int]:
+    """The same for all names of one file."""
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino
 
 
 @contextlib.contextmanager

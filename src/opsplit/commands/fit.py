@@ -301,7 +301,7 @@ class Predict(Fit):
     report: Path | None = None
     """Write a page about it all, such as forecast.html."""
     out: Path | None = Path("forecast")
-    """Folder for the forecast in the format of the input, forecast.csv, forecast.png and the
+    """Folder for the forecast in the format of the input, numbers.csv, forecast.png and the
     search's table."""
 
     def check(self) -> None:
@@ -351,7 +351,7 @@ class Predict(Fit):
             verdict = verdict.on_future(forecast.frames.float().cpu(), known, last)
             forecast = replace(forecast, explained=verdict.trusted)
         forecast_figure(splitter, forecast, self.out / "forecast.png")
-        error = write_numbers(self.out / "forecast.csv", forecast, upper, truth, recording.channels)
+        error = write_numbers(self.out / "numbers.csv", forecast, upper, truth, recording.channels)
         result = self.result(fitted)
         if self.report is not None:
             write_report(

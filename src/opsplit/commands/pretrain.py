@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from opsplit._files import rank, writing
+from opsplit._files import rank
 from opsplit._text import say, to_json
 from opsplit.commands.common import Common, effective_settings
 from opsplit.commands.record import Record
@@ -95,8 +95,7 @@ class Pretrain(Common):
             return
         inputs = tuple(p for p in (self.data, self.config) if p is not None)
         kept = Record.of(self, effective_settings(self, inputs))
-        with writing(inputs) as made:
-            kept.begin(made)
+        with kept.run(inputs) as made:
             result = self._result()
             kept.finish(made, result)
         say(to_json(result) if self.json else self._words(result))
@@ -110,7 +109,7 @@ class Pretrain(Common):
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
         lines = []
         if "structure" in result:
-            from opsplit.pretrain.auto import structure_words
+            from opsplit.pretrain.verdict import structure_words
 
             lines = [structure_words(result["structure"])]
         lines += [

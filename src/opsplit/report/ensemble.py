@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 
 from opsplit._files import write_text
+from opsplit._text import printable
 from opsplit.report.animation import data_uri
 from opsplit.report.figures import _figure
 from opsplit.report.table import columns_of
@@ -157,10 +160,10 @@ def _list(rows: Sequence[Row], path: Path, forecasts: Path | None) -> str:
     ordered = sorted(rows, key=lambda row: row["reason"] is None)[:LISTED]
     lines = []
     for row in ordered:
-        shown = escape(str(row["item"]))
+        shown = escape(printable(row["item"]))
         if forecasts is not None and row.get("forecast"):
             target = (forecasts / str(row["forecast"])).relative_to(path.parent)
-            shown = f'<a href="{escape(str(target), quote=True)}">{shown}</a>'
+            shown = f'<a href="{quote(os.fsencode(target))}">{shown}</a>'
         cells = "".join(f'<td class="n">{number(row.get(name))}</td>' for name in names)
         said = escape(str(row["reason"] or row.get("equation") or ""))
         lines.append(

@@ -85,11 +85,7 @@ class Screen:
 
     def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
         """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
-        jacobian = self.rows(members)
-        normal = jacobian @ jacobian.T
-        normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
-        found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
-        return found.nan_to_num(0.0)
+        return marquardt(self.rows(members), residual, damping)
 
     def singles(self, settings: Pursuit) -> Sets:
         """All operators by themselves."""
@@ -219,6 +215,14 @@ class Sets:
         place = torch.sort(self.members[:, -1].cpu(), stable=True).indices
         order = place[torch.sort(errors[place], stable=True).indices].to(self.members.device)
         return Sets(self.members[order], self.strengths[order], self.left[order])
+
+
+def marquardt(jacobian: Tensor, residual: Tensor, damping: float) -> Tensor:
+    """A Levenberg-Marquardt step from rows `(m, row)` of derivatives; zero where there is none."""
+    normal = jacobian @ jacobian.T
+    normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
+    found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
+    return found.nan_to_num(0.0)
 
 
 def run_lengths(joined: Tensor) -> list[int]:

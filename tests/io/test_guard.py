@@ -420,6 +420,9 @@ def test_numbers_and_names_that_no_file_can_have(tmp_path: Path) -> None:
     with warnings.catch_warnings(), pytest.raises(OpsplitError, match="times must increase"):
         warnings.simplefilter("error")
         opsplit.read(tmp_path / "dt.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert opsplit.read(np.ones((8, 16)), times=1e300 * np.arange(8)).times[1] == 1e300
 
 
 @pytest.mark.parametrize("way", ["field", "times"])

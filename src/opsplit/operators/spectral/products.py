@@ -16,6 +16,7 @@ from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.filters import (
+    added_to,
     check_filter,
     filter_symbol,
     isotropic_filter,
@@ -41,12 +42,14 @@ class Term(NamedTuple):
 
     @property
     def degree(self) -> int:
-        return len(self.factors)
+        """Powers of the field; those of a denominator count as negative."""
+        return sum(1 if added_to(name) is None else -1 for _, name in self.factors)
 
     @property
     def pointwise(self) -> bool:
         """Whether it is a reaction: nothing but values at the same point."""
-        return not self.outer and not any(name for _, name in self.factors)
+        filtered = [name for _, name in self.factors if name and added_to(name) is None]
+        return not self.outer and not filtered
 
     @property
     def order(self) -> float:
@@ -65,7 +68,7 @@ class Factor(NamedTuple):
 def parse(text: str) -> Term:
     """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
 
-    `"@"` is the constant one.
+    `"@"` is the constant one, `"0*1:over3000"` is `u_0 / (u_1 + 0.3)`.
     """
     inner, _, outer = text.partition("@")
     factors = []
@@ -109,7 +112,7 @@ class Products(Nonlinearity):
             term = parse(text)
             check_filter(term.outer, ndim)
             for channel, name in term.factors:
-                check_filter(name, ndim)
+                check_filter(name, ndim, factor=True)
                 if channel >= channels:
                     raise OpsplitError(f"The term {text!r} needs more than {channels} channels.")
         if len(self.centre) not in (0, channels):
@@ -177,7 +180,9 @@ class Products(Nonlinearity):
             if self.centre:
                 plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed]
                 x = x - x.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
-            fields = {i: x[:, :, place] for place, i in enumerate(needed)}
+            for place, i in enumerate(needed):
+                below, field = added_to(factors[i].name), x[:, :, place]
+                fields[i] = field if below is None else 1 / (field + below)
         one = spectrum.real.new_ones(spectrum.shape[0], spectrum.shape[1], *fine)
         values = []
         for j in used:
@@ -260,7 +265,7 @@ class Products(Nonlinearity):
         return transforms + self.pointwise(channels, ndim) * math.prod(fine)
 
     def pointwise(self, channels: int, ndim: int) -> int:
-        return sum(parse(t).degree + 2 * channels for t in self.terms)
+        return sum(len(parse(t).factors) + 2 * channels for t in self.terms)
 
 
 @cache

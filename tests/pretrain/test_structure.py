@@ -10,11 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planting import LINE, PLANTED, VALUES, family, planted
+from planting import LINE, PLANTED, VALUES, family, fields, planted
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
+from opsplit.operators.spectral.filters import added_to
 from opsplit.pretrain.auto import assemble, learn_structure
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence
@@ -69,6 +70,25 @@ def test_planted_monomials_of_two_channels_are_found(
     assert found(one) == {"lap", term}
     held = used_terms(one)["products"][term]
     assert bool((held[:, 1 - output] == 0).all())
+
+
+def test_a_saturating_reaction_is_found_with_its_denominator() -> None:
+    """`-q u / (0.5 + u)`, solved exactly: `u + 0.5 log u` falls by `q t`."""
+    start = 1.2 + 0.35 * fields(6, 1, LINE, 3).clamp(-3, 3)
+    q, dt = torch.tensor([0.5, 0.5, 1.0, 1.0, 2.0, 2.0]).double(), 0.05
+    goal, frames = start + 0.5 * start.log(), []
+    for frame in range(16):
+        u = start if frame == 0 else frames[-1]
+        left = goal - (q * dt * frame).reshape(-1, 1, 1)
+        for _ in range(30):
+            u = u - (u + 0.5 * u.log() - left) / (1 + 0.5 / u)
+        frames.append(u)
+    u = torch.stack(frames, 1).float()
+    data = Trajectories(u, torch.arange(16).double() * dt, LINE, ("u",), {"q": q})
+    one = learn(Evidence(data, 1.0), "q", mechanisms(data)["q"])
+    bottoms = [added_to(text.partition(":")[2]) for text in found(one) if "over" in text]
+    assert len(bottoms) == 1 and bottoms[0] == pytest.approx(0.5, rel=0.1)
+    assert float(one.error.max()) < 1e-3
 
 
 def test_mechanisms_have_their_own_structure_and_exact_zeros_elsewhere() -> None:

@@ -225,4 +225,4 @@ def _printed(
             degree = 1 if linear else parse(text).degree
             physical = weights * facts.scale ** (1 - degree) / units.wavenumber**order
             held[text, linear] = physical.numpy()
-    return learned_term(held, facts.channels, facts.grid.ndim)
+    return learned_term(held, facts.channels, facts.grid.ndim, facts.scale)

@@ -46,14 +46,21 @@ def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
 
 
 def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
-    """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation.
+    """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation."""
+    clean, deviation, _ = wiener(window, grid)
+    return clean, deviation
+
+
+def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
+    """Frames `(time, channel, *space)` without white noise, the noise's standard deviation, and
+    that of the noise which is left in modes with a signal.
 
     A Wiener filter in space: every mode keeps the share of its power that is not noise, and modes
     that are mostly noise go, since derivatives would blow them up. Without noise that is all of
     it. Walls and fewer than four frames are left as they are.
     """
     if not grid.periodic or len(window) < 4 or min(grid.shape) < 8:
-        return window, 0.0
+        return window, 0.0, 0.0
     axes = tuple(range(2, window.ndim))
     spectrum = torch.fft.fftn(window, dim=axes)
     noise = noise_power(spectrum, grid)
@@ -64,5 +71,6 @@ def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
     deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
     # Rounding is no noise, and frames of nothing but noise have no field to be found.
     if deviation < 1e-6 * float(window.std()) or clean.std() < REMAINS * window.std():
-        return window, 0.0
-    return clean, deviation
+        return window, 0.0, 0.0
+    left = gain.square().mean(tuple(range(1, gain.ndim))) * noise
+    return clean, deviation, float((left.mean() / math.prod(grid.shape)).sqrt())

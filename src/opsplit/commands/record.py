@@ -114,9 +114,11 @@ class Record:
                 continue
             found = self._occupant(place)
             if found is not None:
+                out = self.command.out
+                flag = "--out" if out in (place, *place.parents) else "--report"
                 raise OpsplitError(
                     f"{found} is there already, and not from this command{self._differs(before)}; "
-                    "choose another place for the output, or --force to replace it."
+                    f"choose another {flag}, or --force to replace it."
                 )
 
     def _differs(self, before: Any) -> str:

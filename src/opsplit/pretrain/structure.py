@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.operators import Derivatives, Fronts, OperatorFamily, Products, Spectral
+from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.family import unpack
 from opsplit.pretrain.choices import (
     SIMPLER,
@@ -194,7 +194,7 @@ def _build(candidate: _Candidate, evidence: Evidence) -> tuple[Spectral, Tensor]
     return family, torch.cat(pieces, 1)
 
 
-def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily, Tensor]:
+def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[Spectral, Tensor]:
     """One family with the terms of all mechanisms, and the weights `(E, P)` of all environments."""
     names: dict[str, list[str]] = {"derivatives": [], "products": []}
     for one in learned:
@@ -230,11 +230,16 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
 
 def used_terms(one: Learned) -> dict[str, dict[str, Tensor]]:
     """Weights `(E, channel)` of the terms that a mechanism has."""
-    assert isinstance(one.family.linear, Derivatives)
-    names = {"derivatives": one.family.linear.terms}
-    if isinstance(one.family.nonlinearity, Products):
-        names["products"] = one.family.nonlinearity.terms
-    held = unpack(one.parameters, one.family.shapes())
+    return terms_of(one.family, one.parameters)
+
+
+def terms_of(family: Spectral, parameters: Tensor) -> dict[str, dict[str, Tensor]]:
+    """Weights `(E, channel)` of the terms that any of the operators `(E, P)` has."""
+    assert isinstance(family.linear, Derivatives)
+    names = {"derivatives": family.linear.terms}
+    if isinstance(family.nonlinearity, Products):
+        names["products"] = family.nonlinearity.terms
+    held = unpack(parameters, family.shapes())
     return {
         kind: {t: held[kind][..., i] for i, t in enumerate(terms) if held[kind][..., i].any()}
         for kind, terms in names.items()
@@ -250,3 +255,5 @@ def check_data(data: Trajectories) -> None:
         )
     if not data.uniform:
         raise OpsplitError("Learning a structure needs frames that are equally far apart.")
+    if not bool(data.data.diff(dim=1).any()):
+        raise OpsplitError("No field changes from frame to frame: there is nothing to learn.")

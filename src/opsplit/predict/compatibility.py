@@ -138,7 +138,8 @@ def refuse(issues: Sequence[Issue], source: str = "") -> None:
     """Raise the first issue that blocks."""
     for issue in issues:
         if issue.blocks:
-            raise OpsplitError(f"{source}: {issue}" if source else str(issue))
+            more = " `opsplit describe` names the models that fit." * (issue.code == Code.NDIM)
+            raise OpsplitError((f"{source}: {issue}" if source else str(issue)) + more)
 
 
 def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
@@ -157,8 +158,7 @@ def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
     if grid.ndim != config.ndim:
         say(
             Code.NDIM,
-            f"The model knows {config.ndim}-D fields, these are {grid.ndim}-D; "
-            "`opsplit describe` names the models that fit.",
+            f"The model knows {config.ndim}-D fields, these are {grid.ndim}-D.",
         )
     held, known = recording.channels, tuple(config.channels)
     if len(held) != len(known):

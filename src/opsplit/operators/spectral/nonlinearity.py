@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Self
 
 import torch
@@ -45,6 +45,10 @@ class Nonlinearity(Settings, ABC):
     @abstractmethod
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
         """Modes of the nonlinear part on modes `(E, K, channel, *modes)`."""
+
+    def bound(self, tensors: Tensors, grid: Grid) -> Callable[[Tensor], Tensor]:
+        """The same for many calls; what depends on the operators alone may be done here."""
+        return lambda spectrum: self.products(tensors, spectrum, grid)
 
     @abstractmethod
     def fields(self, channels: int, ndim: int) -> int:

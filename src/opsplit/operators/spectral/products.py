@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, NamedTuple, Self
@@ -145,53 +146,85 @@ class Products(Nonlinearity):
         return _distinct(self.terms, self.dealias < 1, self.alias_reactions)
 
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
+        return self.bound(tensors, grid)(spectrum)
+
+    def bound(self, tensors: Tensors, grid: Grid) -> Callable[[Tensor], Tensor]:
         weights = tensors["weights"]
         used = list(range(len(self.terms)))
         if not weights.requires_grad:
             used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
-        values = self.evaluate(tensors, spectrum, grid, used)
+        values = self._values(tensors, grid, used)
         outer, _ = self._names()
-        total = torch.zeros_like(spectrum)
+        fine, sums = self._fine(grid), []
         for place, (name, masked) in enumerate(outer):
             mine = [
                 i
                 for i, j in enumerate(used)
                 if (term := parse(self.terms[j])).outer == name and self._masks(term) == masked
             ]
-            if not mine:
-                continue
-            chosen = weights[:, :, [used[i] for i in mine]]
-            sums = torch.einsum("ecp,ekp...->ekc...", chosen, values[:, :, mine])
-            made = fit_modes(spectrum_of(sums, grid.ndim), self._fine(grid), grid.shape)
-            total = total + made * tensors["outer"][:, None, None, place]
-        return total
+            if mine:
+                chosen = weights[:, :, [used[i] for i in mine]]
+                plain = not name and not masked
+                after = None if plain else tensors["outer"][:, None, None, place]
+                sums.append((mine if len(mine) < len(used) else None, chosen, after))
+
+        def made(spectrum: Tensor) -> Tensor:
+            if not sums:
+                return torch.zeros_like(spectrum)
+            found, total = values(spectrum), None
+            for mine, chosen, after in sums:
+                some = _weighted(chosen, found if mine is None else found[:, :, mine])
+                modes = fit_modes(spectrum_of(some, grid.ndim), fine, grid.shape)
+                modes = modes if after is None else modes * after
+                total = modes if total is None else total + modes
+            assert total is not None
+            return total
+
+        return made
 
     def evaluate(self, tensors: Tensors, spectrum: Tensor, grid: Grid, used: list[int]) -> Tensor:
         """Products `(E, K, term, *points)` of some terms, before the outer filters act."""
+        return self._values(tensors, grid, used)(spectrum)
+
+    def _values(self, tensors: Tensors, grid: Grid, used: list[int]) -> Callable[[Tensor], Tensor]:
+        """The same, for many calls."""
         _, factors = self._names()
-        of = {j: self._factors(parse(self.terms[j])) for j in used}
-        needed = sorted({factors.index(f) for each in of.values() for f in each})
+        each = [[factors.index(f) for f in self._factors(parse(self.terms[j]))] for j in used]
+        needed = sorted({i for own in each for i in own})
+        at = [[needed.index(i) for i in own] for own in each]
         fine = self._fine(grid)
-        fields: dict[int, Tensor] = {}
-        if needed:
-            channels = [factors[i].channel for i in needed]
-            modes = spectrum[:, :, channels] * tensors["factor"][:, None, needed]
-            x = field_of(fit_modes(modes, grid.shape, fine), fine)
-            if self.centre:
-                plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed]
-                x = x - x.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
-            for place, i in enumerate(needed):
-                below, field = added_to(factors[i].name), x[:, :, place]
-                fields[i] = field if below is None else 1 / (field + below)
-        one = spectrum.real.new_ones(spectrum.shape[0], spectrum.shape[1], *fine)
-        values = []
-        for j in used:
-            value = one
-            for n, f in enumerate(of[j]):
-                field = fields[factors.index(f)]
-                value = field if n == 0 else value * field
-            values.append(value)
-        return torch.stack(values, 2)
+        channels = [factors[i].channel for i in needed]
+        bank = tensors["factor"][:, None, needed] if needed else None
+        plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed
+                 ] if self.centre else []  # fmt: skip
+        centre = None
+        if any(plain):
+            like = tensors["weights"]
+            centre = like.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
+        below = [added_to(factors[i].name) for i in needed]
+
+        def made(spectrum: Tensor) -> Tensor:
+            x = None
+            if bank is not None:
+                # Of a single channel every factor is a filtered copy.
+                own = spectrum if spectrum.shape[2] == 1 else spectrum[:, :, channels]
+                x = field_of(fit_modes(own * bank, grid.shape, fine), fine)
+                x = x if centre is None else x - centre
+                for place, added in enumerate(below):
+                    if added is not None:
+                        x[:, :, place] = 1 / (x[:, :, place] + added)
+            values = []
+            for own_factors in at:
+                if not own_factors or x is None:
+                    values.append(spectrum.real.new_ones(*spectrum.shape[:2], *fine))
+                    continue
+                value = x[:, :, own_factors[0]]
+                for place in own_factors[1:]:
+                    value = value * x[:, :, place]
+                values.append(value)
+            return values[0].unsqueeze(2) if len(values) == 1 else torch.stack(values, 2)
+
+        return made
 
     def local(self, tensors: Tensors) -> Tensor | None:
         weights = tensors["weights"]
@@ -266,6 +299,14 @@ class Products(Nonlinearity):
 
     def pointwise(self, channels: int, ndim: int) -> int:
         return sum(len(parse(t).factors) + 2 * channels for t in self.terms)
+
+
+def _weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """Sums `(E, K, channel, *points)` of products `(E, K, term, *points)` with weights
+    `(E, channel, term)`."""
+    if weights.shape[2] == 1:
+        return weights.reshape(len(weights), 1, -1, *[1] * (values.ndim - 3)) * values
+    return torch.einsum("ecp,ekp...->ekc...", weights, values)
 
 
 @cache

@@ -226,3 +226,14 @@ def test_a_guessed_box_is_the_one_that_was_fitted(
     assert "taken as 16" in guessed and "1 apart" not in guessed
     found = next(line for line in guessed.splitlines() if "D = " in line)
     assert " ".join(found.split()[:3]) in said
+
+
+@pytest.mark.parametrize("wish", [{}, {"NO_COLOR": "1"}])
+def test_colours_are_left_out_on_request(wish: dict[str, str]) -> None:
+    main, other = pty.openpty()
+    spoken = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"} | wish
+    subprocess.run([*OPSPLIT, "info", "--help"], stdout=other, env=spoken, check=True)
+    os.close(other)
+    coloured = b"\x1b[" in os.read(main, 10_000)
+    os.close(main)
+    assert coloured == (not wish)

@@ -26,7 +26,6 @@ LARGEST_JSON = 20_000_000
 """Bytes; what Python makes of JSON takes up to thirty times as many."""
 LOCK = ".opsplit.lock"
 
-
 PART = re.compile(r".+\.(\d+)\.[0-9a-f]{8}\.part")
 """Names of files that are being written, with the number of the process that writes them."""
 
@@ -384,12 +383,10 @@ def hardware(device: str = "cpu") -> str:
 
         return torch.cuda.get_device_name()
     name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.split(":", 1)[1].strip()
-                break
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(named, name)
     return f"{name}, {os.cpu_count()} cores"
 
 

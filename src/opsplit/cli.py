@@ -108,6 +108,9 @@ def _run(arguments: list[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
     safe_streams()
+    if os.environ.get("NO_COLOR"):
+        # The parser knows terminals without colours by this name.
+        os.environ["TERM"] = "dumb"
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         say(f"opsplit {__version__}")

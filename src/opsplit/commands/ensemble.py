@@ -89,7 +89,9 @@ def words(result: dict[str, Any], rows: list[Row]) -> str:
     """The result for a screen."""
     counts = ", ".join(f"{count} {status}" for status, count in result["status"].items())
     lines = [f"{result['trajectories']} trajectories ({result['made']} now): {counts}"]
-    lines += [f"  {row['item']}: {row['reason']}" for row in rows if row["reason"]][:10]
+    # A reason that begins with the name of the file does not repeat it.
+    failed = [(row["item"], str(row["reason"])) for row in rows if row["reason"]]
+    lines += [f"  {why if why.startswith(item) else f'{item}: {why}'}" for item, why in failed[:10]]
     lines.append(f"table: {result['table']}\nreport: {result['report']}")
     if result["forecasts"]:
         lines.append(f"forecasts: {result['forecasts']}")

@@ -109,7 +109,7 @@ class Pretrain(Common):
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
         lines = []
         if "structure" in result:
-            from opsplit.pretrain.auto import structure_words
+            from opsplit.pretrain.verdict import structure_words
 
             lines = [structure_words(result["structure"])]
         lines += [

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from opsplit.dictionary.multiples import Multiples, find_multiples
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily, Prepared
-from opsplit.operators.family import Propagator
+from opsplit.operators.family import Multiplier, Propagator
 
 PreparedPart = tuple[OperatorFamily, Prepared, float]
 """A family, its operators on a grid, and the scale of the fields they act on."""
@@ -145,6 +146,7 @@ class Acting:
         ]
         self._moves: dict[float, list[tuple[Tensor, Propagator, float]]] = {}
         self._evaluations: dict[float, float] = {}
+        self._multipliers: dict[float, Tensor | None] = {}
 
     def evaluations(self, duration: float) -> float:
         """Right-hand-side evaluations of one flow, mean over the operators."""
@@ -153,11 +155,32 @@ class Acting:
             self._evaluations[duration] = found
         return self._evaluations[duration]
 
+    def multiplier(self, u: Tensor, duration: float | Tensor) -> Tensor | None:
+        """The factor of every mode, `(E, 1, channel, *modes)`, if that is all the flow does."""
+        h = float(duration)
+        if h not in self._multipliers:
+            self._multipliers[h] = self._multiplier(h)
+        return self._multipliers[h]
+
+    def _multiplier(self, duration: float) -> Tensor | None:
+        found = [(mine, move) for mine, move, _ in self._moving(duration)]
+        factors = [move.factor for _, move in found if isinstance(move, Multiplier)]
+        if len(factors) < len(found):
+            return None
+        if len(factors) == 1:
+            return factors[0]
+        # torch's own function imports a computer algebra system.
+        shape = np.broadcast_shapes(*(tuple(f.shape[1:]) for f in factors))
+        made = factors[0].new_empty(len(self.strengths), *shape)
+        for (mine, _), factor in zip(found, factors, strict=True):
+            made[mine] = factor
+        return made
+
     def _lasting(self, duration: float) -> Tensor:
         return self.strengths.to(self.operators.parameters[0].dtype) * duration
 
-    def flow(self, u: Tensor, duration: float) -> Tensor:
-        """The states `(E, K, channel, *space)` after `duration`, each by its own operator."""
+    def _moving(self, duration: float) -> list[tuple[Tensor, Propagator, float]]:
+        """Rows, flow and scale of the operators that act together."""
         if duration not in self._moves:
             each = self._lasting(duration)
             self._moves[duration] = [
@@ -165,7 +188,11 @@ class Acting:
                 for part, mine, position in self.parts
                 for rows, move in _alike(part, position, each[mine])
             ]
-        moves = self._moves[duration]
+        return self._moves[duration]
+
+    def __call__(self, u: Tensor, duration: float | Tensor) -> Tensor:
+        """The states `(E, K, channel, *space)` after `duration`, each by its own operator."""
+        moves = self._moving(float(duration))
         if len(moves) == 1:
             # All operators are of one family, in their order.
             return _scaled(moves[0][1], u, moves[0][2])

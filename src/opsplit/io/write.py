@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ def write_forecast(
             f"A forecast of {len(times)} frames like {recording.source} has shape "
             f"{(len(times), *recording.shape[2:])}, got {frames.shape}."
         )
-    # What another package reads we can only write as an archive.
-    suffix, write = FORMATS.get(recording.format, (".npz", _npz))
+    # What another package reads, or would have to write, we can only write as an archive.
+    suffix, write = FORMATS.get(recording.format, FORMATS["npz"])
+    if recording.format == "mat" and find_spec("scipy") is None:
+        suffix, write = FORMATS["npz"]
     if recording.format == "pdebench" and recording.layout in ("seeds", "flow"):
         suffix = ".h5"
     target = folder / (name + suffix)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.registry import Registry
@@ -25,6 +26,24 @@ Step = Annotated[float, Between(1e-30, 1e30)]
 
 Propagator = Callable[[Tensor], Tensor]
 """States `(E, K, channel, *space)` some time later."""
+
+
+class Multiplier:
+    """A linear flow that multiplies every mode by a number.
+
+    Such flows commute, and several of them need one pair of transforms.
+
+    Arguments:
+        factor: `(E, 1, channel, *modes)`, or one that broadcasts to it.
+        shape: points of the grid.
+    """
+
+    def __init__(self, factor: Tensor, shape: tuple[int, ...]) -> None:
+        self.factor, self.shape = factor, shape
+
+    def __call__(self, u: Tensor) -> Tensor:
+        return field_of(self.factor * spectrum_of(u, len(self.shape)), self.shape)
+
 
 SLACK = 1.001
 """The longest step is this much longer than a training frame: stored times are rounded."""
@@ -173,6 +192,10 @@ class OperatorFamily(Settings, ABC):
     def directed(self, parameters: Tensor) -> Tensor:
         """Which operators `(E,)` single out a direction, or are not known to be free of one."""
         return torch.ones(len(parameters), dtype=torch.bool, device=parameters.device)
+
+    def right_up_to(self, parameters: Tensor) -> float:
+        """Modes beyond this wavenumber do not evolve as the operators say; infinite if all do."""
+        return math.inf
 
     def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
         """Operators without a direction as operators on fields with more axes."""

@@ -324,6 +324,19 @@ def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
 
 
+def mixed_operators(metrics: Mapping[str, Any]) -> list[Issue]:
+    """The note on operators of several mechanisms that training could not tell apart."""
+    structure = metrics.get("structure")
+    mixed = structure.get("mixed", []) if isinstance(structure, Mapping) else []
+    if not isinstance(mixed, Sequence) or not mixed:
+        return []
+    words = (
+        f"The operators of {', '.join(map(str, mixed))} hold several mechanisms that always acted "
+        "together in training: the coefficients are one choice among several."
+    )
+    return [Issue(Code.ALIKE, Severity.NOTE, words)]
+
+
 def lifted_issue(config: ModelConfig, ndim: int) -> Issue:
     """The note on operators that act on fields with more axes than they were trained on."""
     how = (

@@ -147,11 +147,8 @@ def _flows(
     sets = torch.tensor([c.operators for c in compositions], device=like.device)
     strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(like)
 
-    def part(i: int) -> Flow:
-        acting = operators.acting(sets[:, i], strengths[:, i])
-        return lambda u, h: acting.flow(u, float(h))
-
-    return [part(i) for i in range(sets.shape[1])]
+    each = zip(sets.T, strengths.T, strict=True)
+    return [operators.acting(index, strength) for index, strength in each]
 
 
 def rollout(

@@ -266,21 +266,58 @@ class Objective:
             operators: other operators than the dictionary's.
         """
         used = operators or self.operators
-        own = None if strengths is None else used.acting(index, strengths[:, position])
+        if strengths is not None:
+            return MeteredFlow(self.meter, used, index, strengths[:, position])
 
         def flow(u: Tensor, duration: float | Tensor) -> Tensor:
-            states = u.shape[0] * u.shape[1]
             if isinstance(duration, Tensor) and duration.ndim:
-                # Transitions that last differently long become entries of their own.
-                weight = 1.0 if strengths is None else strengths[:, position, None].to(u.dtype)
-                entries = index.repeat_interleave(u.shape[1])
-                duration = (weight * duration).expand(u.shape[:2]).flatten()
-                self.meter.count(states, used.evaluations(duration))
-                return used.flow(entries, u.flatten(0, 1)[:, None], duration).reshape(u.shape)
-            if own is None:
-                self.meter.count(states, used.evaluations(duration))
-                return used.flow(index, u, duration)
-            self.meter.count(states, own.evaluations(float(duration)))
-            return own.flow(u, float(duration))
+                return unequal_flow(self.meter, used, index, None, u, duration)
+            self.meter.count(u.shape[0] * u.shape[1], used.evaluations(duration))
+            return used.flow(index, u, duration)
 
         return flow
+
+
+class MeteredFlow:
+    """The flow of operator `index[e]` with strength `strengths[e]` on the states of candidate `e`,
+    counted by a meter."""
+
+    def __init__(
+        self, meter: Meter, operators: PreparedDictionary, index: Tensor, strengths: Tensor
+    ) -> None:
+        self.meter, self.operators = meter, operators
+        self.index, self.strengths = index, strengths
+        self.acting = operators.acting(index, strengths)
+
+    def __call__(self, u: Tensor, duration: float | Tensor) -> Tensor:
+        if isinstance(duration, Tensor) and duration.ndim:
+            return unequal_flow(self.meter, self.operators, self.index, self.strengths, u, duration)
+        h = float(duration)
+        self.meter.count(u.shape[0] * u.shape[1], self.acting.evaluations(h))
+        return self.acting(u, h)
+
+    def multiplier(self, u: Tensor, duration: float | Tensor) -> Tensor | None:
+        """The factor of every mode, where that is all the flow does."""
+        if isinstance(duration, Tensor) and duration.ndim:
+            return None
+        h = float(duration)
+        found = self.acting.multiplier(u, h)
+        if found is not None:
+            self.meter.count(u.shape[0] * u.shape[1], self.acting.evaluations(h))
+        return found
+
+
+def unequal_flow(
+    meter: Meter,
+    operators: PreparedDictionary,
+    index: Tensor,
+    strengths: Tensor | None,
+    u: Tensor,
+    durations: Tensor,
+) -> Tensor:
+    """Transitions that last differently long become entries of their own."""
+    weight = 1.0 if strengths is None else strengths[:, None].to(u.dtype)
+    entries = index.repeat_interleave(u.shape[1])
+    each = (weight * durations).expand(u.shape[:2]).flatten()
+    meter.count(u.shape[0] * u.shape[1], operators.evaluations(each))
+    return operators.flow(entries, u.flatten(0, 1)[:, None], each).reshape(u.shape)

@@ -25,6 +25,7 @@ from opsplit.operators.family import (
     Channels,
     Examples,
     Initialisation,
+    Multiplier,
     OperatorFamily,
     Prepared,
     Propagator,
@@ -121,6 +122,10 @@ class Spectral(OperatorFamily):
         if self.nonlinearity is not None:
             found = found | self.nonlinearity.directed(weights, self.ndim)
         return found
+
+    def right_up_to(self, parameters: Tensor) -> float:
+        weights = unpack(parameters, self.shapes())
+        return self.linear.right_up_to(weights, self.ndim, self.wavenumber_unit)
 
     def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
         weights = unpack(parameters, self.shapes())
@@ -229,15 +234,14 @@ class Spectral(OperatorFamily):
     def _react(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         """The same steps as `_march`, point by point."""
         assert self.nonlinearity is not None
-        nonlinearity, tensors = self.nonlinearity, prepared.tensors
+        reaction = self.nonlinearity.reaction(prepared.tensors)
         steps = self.steps(longest(duration))
         h = self._lasting(prepared, duration) / steps
         half = torch.exp(self._growth(prepared) * (h / 2))
         factors = {0.5: half, 1.0: half * half}
         return lambda u: integrating_factor_rk4(
-            lambda v, share: factors[share] * v, lambda v: nonlinearity.react(tensors, v),
-            u, h, steps,
-        )  # fmt: skip
+            lambda v, share: factors[share] * v, reaction, u, h, steps
+        )
 
     def _flow(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         shape, ndim = prepared.grid.shape, self.ndim
@@ -248,7 +252,7 @@ class Spectral(OperatorFamily):
             return lambda u: field_of(march(spectrum_of(u, ndim)), shape)
         factor = torch.exp(prepared.tensors["symbol"][:, None] * h)
         if not len(active):
-            return lambda u: field_of(factor * spectrum_of(u, ndim), shape)
+            return Multiplier(factor, shape)
         own = h if h.ndim == 0 else h[active]
         march = self._march(prepared.take(active), own, duration)
 
@@ -275,10 +279,11 @@ class Spectral(OperatorFamily):
         h = h / steps
         half = torch.exp(symbol * (h / 2))
         factors = {0.5: half, 1.0: half * half}
+        assert self.nonlinearity is not None
+        products = self.nonlinearity.bound(prepared.tensors, prepared.grid)
         return lambda spectrum: integrating_factor_rk4(
-            lambda v, share: factors[share] * v, lambda v: self._products(prepared, v),
-            spectrum, h, steps,
-        )  # fmt: skip
+            lambda v, share: factors[share] * v, products, spectrum, h, steps
+        )
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         local = self._local(prepared)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from opsplit.operators.family import Prepared, Propagator
+from opsplit.operators.family import Multiplier, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 
 
@@ -21,7 +21,7 @@ class Negated(Wrapper):
 
     def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         inner = self.operator.propagator(prepared, duration)
-        return lambda u: -inner(-u)
+        return inner if isinstance(inner, Multiplier) else lambda u: -inner(-u)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         return -self.operator.rate(prepared, -u)

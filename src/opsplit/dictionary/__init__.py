@@ -1,5 +1,6 @@
 """The operators a search may compose."""
 
+from opsplit.dictionary.band import within_band
 from opsplit.dictionary.dictionary import MAX_STRENGTH, OperatorDictionary
 from opsplit.dictionary.lift import lifted_family
 from opsplit.dictionary.mean import keeping_mean
@@ -16,5 +17,6 @@ __all__ = [
     "keeping_mean",
     "lifted_family",
     "oriented",
+    "within_band",
     "wrong_format",
 ]

@@ -95,6 +95,12 @@ class OperatorDictionary:
             held.setdefault(names, []).append(i)
         return {names: np.asarray(members) for names, members in held.items()}
 
+    @cached_property
+    def right_up_to(self) -> float:
+        """Modes beyond this wavenumber do not evolve as some operator says."""
+        every = [part.family.right_up_to(part.parameters()) for part in self.parts]
+        return min(every, default=math.inf)
+
     def __repr__(self) -> str:
         families = " + ".join(f"{len(p)} {p.family.innermost.kind}" for p in self.parts) or "empty"
         ranges = ", ".join(

@@ -193,6 +193,10 @@ class OperatorFamily(Settings, ABC):
         """Which operators `(E,)` single out a direction, or are not known to be free of one."""
         return torch.ones(len(parameters), dtype=torch.bool, device=parameters.device)
 
+    def right_up_to(self, parameters: Tensor) -> float:
+        """Modes beyond this wavenumber do not evolve as the operators say; infinite if all do."""
+        return math.inf
+
     def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
         """Operators without a direction as operators on fields with more axes."""
         raise OpsplitError(f"Nothing says how {self.kind} operators act on {ndim}-D fields.")

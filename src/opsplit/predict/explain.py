@@ -10,13 +10,16 @@ from typing import Literal
 from torch import Tensor
 
 from opsplit._deadline import time_is_up
-from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented
+from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented, within_band
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
+from opsplit.predict.band import kept_share
 from opsplit.predict.coarse import around, confirming, last_frames, shortlist
+from opsplit.predict.denoise import denoise
 from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.replay import Replay
+from opsplit.predict.shooting import Shooting
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict
@@ -24,6 +27,7 @@ from opsplit.predict.walls import Walls
 from opsplit.predict.window import Window, prepare, recent_frames
 from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, Pursuit, SearchResult, Strategy
+from opsplit.search.pursuit import largest_strength
 from opsplit.search.strategy import Report
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
@@ -117,6 +121,18 @@ class Explainer:
         return Freedom.of(self.used)
 
     @property
+    def _clean(self) -> list[Tensor]:
+        """The frames without noise, which would be mistaken for fine structure."""
+        if not self.plan.clean:
+            return self.frames
+        return [denoise(frames.double(), self.observed.grid)[0] for frames in self.frames]
+
+    @cached_property
+    def _share(self) -> float | None:
+        """The share of the modes that a dealiased solver kept."""
+        return kept_share(self.frames, self.observed.grid)
+
+    @property
     def _bound(self) -> OperatorFamily | None:
         """Operators that act at the spacing of the training grid only, if there are any."""
         families = (part.family for part in self.used.parts)
@@ -132,7 +148,7 @@ class Explainer:
             return (yield from self.attempt(self.plan.search.units))
         observed, config = self.observed, self.model.config
         tried = choose_units(
-            self.frames, observed.grid, observed.dt, config, self.freedom, self._bound
+            self._clean, observed.grid, observed.dt, config, self.freedom, self._bound
         )
         best = yield from self.attempt(tried[0])
         for units in tried[1:]:
@@ -161,7 +177,7 @@ class Explainer:
         if self.walls is not None:
             used = self.walls.keeping(used, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
-            used = oriented(used, window.grid, window.frames[0][-1])
+            used = self._in_band(oriented(used, window.grid, window.frames[0][-1]), window)
         named = units.named(used)
         given = 1 if plan.refinement == "auto" else plan.refinement
         problem = Problem(
@@ -171,10 +187,24 @@ class Explainer:
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
+        elif window.noise and plan.search.fits_strengths and not is_large(window.joined):
+            shooting = Shooting(window, operators, objective.dt, plan.scheme, objective.refinement)
+            most = largest_strength(objective.dictionary)
+            result = result.with_strengths(
+                objective.dictionary, shooting.refined(result.pick, most)
+            )
         verdict = yield Judged(
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
         return Explanation(window, objective, result, operators, verdict)
+
+    def _in_band(self, used: OperatorDictionary, window: Window) -> OperatorDictionary:
+        """Operators that keep to the modes of a dealiased solver, if the fields are of one."""
+        if self._share is None or self._bound is not None:
+            return used
+        points = zip(self.observed.grid.shape, window.grid.shape, strict=True)
+        share = self._share * max(given / now for given, now in points)
+        return within_band(used, window.grid, window.frames[0][-1], share) if share < 1 else used
 
     def _searched(self, problem: Problem) -> Asking[tuple[SearchResult, Objective]]:
         """The search of a window; a large one is screened first."""

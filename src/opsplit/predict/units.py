@@ -27,6 +27,8 @@ from opsplit.terms import Term
 LOWEST, HIGHEST = 0.7, 0.25
 """Trained wavenumbers lie between these shares of the lowest and of the highest mode of the
 training grid."""
+TAIL = 1e-7
+"""Modes that hold no more than this share of the energy carry no signal."""
 SINGLE = 1e30
 """Fields beyond this size, or below its inverse, do not fit into single precision."""
 
@@ -93,6 +95,8 @@ class Freedom:
     """Every operator is of one known degree."""
     mean: bool
     """No term sees a constant: all are linear derivatives."""
+    highest: float = math.inf
+    """Operators are right up to this wavenumber."""
 
     @classmethod
     def of(cls, dictionary: OperatorDictionary) -> Freedom:
@@ -112,6 +116,7 @@ class Freedom:
             orders=orders,
             amplitude=degrees and all(len({t.degree for t in group}) == 1 for group in terms),
             mean=all((t.order or 0) > 0 and t.degree == 1 for t in every),
+            highest=dictionary.right_up_to,
         )
 
 
@@ -158,7 +163,8 @@ def choose_units(
         lengths = dict.fromkeys(_even(x) for x in (by_spacing, by_box, 1.0))
         return [replace(base, length=x) for x in lengths]
     length = _even(by_box if bound is None else by_spacing)
-    return [replace(base, length=length * _octaves(frames, grid, length, trained))]
+    octaves = _octaves(frames, grid, length, trained, freedom.highest)
+    return [replace(base, length=length * 2.0**octaves)]
 
 
 def check_size(frames: Tensor) -> None:
@@ -200,29 +206,48 @@ def _even(ratio: float) -> float:
     return 1.0 if math.isclose(ratio, 1.0, rel_tol=1e-9) else ratio
 
 
-def _octaves(frames: Sequence[Tensor], grid: Grid, length: float, trained: Grid) -> float:
-    """The power of two that brings the fields' wavenumbers into the range of the training grid."""
-    usual = length * mean_wavenumber(frames, grid)
+def _octaves(
+    frames: Sequence[Tensor], grid: Grid, length: float, trained: Grid, right: float
+) -> int:
+    """The power of two that brings the fields' wavenumbers into the range of the training grid.
+
+    Where operators are right up to a wavenumber only, also the finest modes with a signal come
+    below it, as long as the usual ones stay in the range.
+    """
+    size, energy = _energy(frames, grid)
+    if not float(energy.sum()) > 0:
+        return 0
+    usual = length * float((energy * size).sum() / energy.sum())
     lowest = LOWEST * 2 * math.pi / max(trained.extent)
     highest = HIGHEST * math.pi / min(trained.spacing)
-    if usual == 0 or not lowest < highest:
-        return 1.0
+    if not lowest < highest:
+        return 0
     if usual < lowest:
-        return 2.0 ** math.ceil(math.log2(lowest / usual))
-    return 2.0 ** -max(0, math.ceil(math.log2(usual / highest)))
+        return math.ceil(math.log2(lowest / usual))
+    down = math.log2(usual / highest)
+    if math.isfinite(right):
+        order = size.flatten().argsort(descending=True)
+        beyond = energy.flatten()[order].cumsum(0) > TAIL * energy.sum()
+        finest = length * float(size.flatten()[order][int(beyond.nonzero()[0])])
+        down = max(down, min(math.log2(finest / right), math.floor(math.log2(usual / lowest))))
+    return -max(0, math.ceil(down))
 
 
 def mean_wavenumber(frames: Sequence[Tensor], grid: Grid) -> float:
     """Mean of `|k|` over the energy of the fields; zero if they are constant in space."""
+    size, energy = _energy(frames, grid)
+    total = float(energy.sum())
+    return float((energy * size).sum()) / total if total > 0 else 0.0
+
+
+def _energy(frames: Sequence[Tensor], grid: Grid) -> tuple[Tensor, Tensor]:
+    """`|k|` of every mode, and the energy that the fields have there; their mean has none."""
     size = torch.stack(torch.broadcast_tensors(*wavenumbers(grid))).square().sum(0).sqrt()
-    total = moment = 0.0
+    total = torch.zeros_like(size)
     largest = max(float(f.double().abs().max()) for f in frames) or 1.0
     for f in frames:
-        energy = spectrum_of(f.double().cpu() / largest, grid.ndim).abs().square().sum((0, 1))
-        energy[(0,) * grid.ndim] = 0.0
-        # The modes of the last axis that are not stored are the conjugates of those that are.
-        twice = energy.new_full((energy.shape[-1],), 2.0)
-        twice[0] = 1.0
-        total += float((twice * energy).sum())
-        moment += float((twice * energy * size).sum())
-    return moment / total if total > 0 else 0.0
+        total += spectrum_of(f.double().cpu() / largest, grid.ndim).abs().square().sum((0, 1))
+    total[(0,) * grid.ndim] = 0.0
+    # The modes of the last axis that are not stored are the conjugates of those that are.
+    total[..., 1:] *= 2.0
+    return size, total

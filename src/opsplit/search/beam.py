@@ -126,8 +126,13 @@ class Beam(Strategy):
 
 
 def settle(record: Record, leader: Tried, size: int, longest: int, threshold: float) -> bool:
-    """Whether the search of a window ends with the best composition of this length."""
-    if record.pick is not None and not leader.error < (1 - threshold) * record.pick.error:
+    """Whether the search of a window ends with the best composition of this length.
+
+    Every part beyond those of the pick must improve the error by the threshold.
+    """
+    pick = record.pick
+    more = 1 if pick is None else size - len(pick.operators)
+    if pick is not None and not leader.error < (1 - threshold) ** more * pick.error:
         record.status = f"{size} parts improve by less than {threshold:.0%}"
         record.done = True
         return True

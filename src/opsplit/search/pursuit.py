@@ -38,6 +38,8 @@ from opsplit.settings import AtMost, Between, Size
 LEAP = 0.5
 """A size is passed over if one more part reduces the residual to less than this share, or several
 more parts to this share each."""
+HOPE = 0.9
+"""A size is not the last if several more parts reduce the residual to less than this share each."""
 MUCH = 0.05
 """Several more parts are looked at where more than this share of the change is left."""
 
@@ -160,12 +162,17 @@ class Pursuit(Strategy):
         for size in range(1, longest + 1):
             last, ahead = size == longest, {}
             brief: dict[int, Sets] = {}
+            hopeful: set[int] = set()
             if not last and self.survivors is not None:
                 ahead = {w: screens[w].extend(p, self) for w, p in promising.items()}
-                # Where algebra sees a large step ahead, one set of this size is enough.
                 for w, sets in ahead.items():
-                    if self._leaps(screens[w], promising[w], sets, longest - size):
+                    share = self._outlook(screens[w], promising[w], sets, longest - size)
+                    # Where algebra sees a large step ahead, one set of this size is enough.
+                    if share < LEAP:
                         brief[w] = promising[w].first(1)
+                    # Mechanisms may cancel until the last is there.
+                    if share < HOPE:
+                        hopeful.add(w)
             full = {w: p.first(self.survivors) for w, p in promising.items() if w not in brief}
             self._score(objective, records, held, brief, 0)
             self._score(objective, records, held, full, self.iterations)
@@ -174,8 +181,7 @@ class Pursuit(Strategy):
                 alike = [t for t in record.tried.values() if len(t.operators) == size]
                 leader = min(alike, key=lambda t: t.error)
                 done = settle(record, leader, size, longest, self.threshold)
-                # Mechanisms may cancel until the last is there: a leap ahead outvotes the stop.
-                done = done and w not in brief
+                done = done and w not in hopeful
                 if not done and leader.error < self.tolerance:
                     record.status, done = f"{size} parts fit to {self.tolerance:g}", True
                 if not done and self.survivors is None:
@@ -196,19 +202,19 @@ class Pursuit(Strategy):
                     most = self._most(objective)
                     records[w].estimates[tried.operators] = estimate(screen, tried, most)
 
-    def _leaps(self, screen: Screen, now: Sets, ahead: Sets, more: int) -> bool:
-        """Whether algebra sees a large step ahead: with one more part or, where much is left to
-        explain, with several that cancel each other."""
+    def _outlook(self, screen: Screen, now: Sets, ahead: Sets, more: int) -> float:
+        """The share of the residual that each further part leaves, as algebra sees it: of one
+        more part or, where much is left to explain, of several that cancel each other."""
         much = len(now) > 0 and bool(now.left[0] > MUCH * math.sqrt(screen.whole))
+        best = 1.0
         for parts in range(1, more + 1):
             if not len(ahead):
-                return False
-            if ahead.left[0] < LEAP**parts * now.left[0]:
-                return True
-            if not much or parts == more:
-                return False
+                break
+            best = min(best, float(ahead.left[0] / max(now.left[0], 1e-300)) ** (1 / parts))
+            if best < LEAP or not much or parts == more:
+                break
             ahead = screen.extend(ahead, self)
-        return False
+        return best
 
     def _score(
         self,

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,20 @@ class Composition:
             for w, i in zip(s, operators, strict=True)
         )
         return cls(operators, s, fit_error, total, words, free_run_error)
+
+    def with_strengths(
+        self, dictionary: OperatorDictionary, strengths: tuple[float, ...]
+    ) -> Composition:
+        """The same operators with other strengths; coefficients move by as much as their sums."""
+        made = Composition.of(dictionary, self.operators, self.fit_error, strengths)
+        before = Composition.of(dictionary, self.operators, self.fit_error, self.strengths)
+        moved = {
+            name: value + made.coefficients[name] - before.coefficients[name]
+            for name, value in self.coefficients.items()
+        }
+        return replace(
+            self, strengths=strengths, coefficients=moved, label=made.label, free_run_error=None
+        )
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -125,6 +139,19 @@ class SearchResult:
     def identified(self) -> Mapping[str, float]:
         """Estimated coefficients of the observed dynamics: those of the pick."""
         return self.pick.coefficients
+
+    def with_strengths(
+        self, dictionary: OperatorDictionary, strengths: tuple[float, ...]
+    ) -> SearchResult:
+        """The same result whose pick has other strengths."""
+        pick = self.pick.with_strengths(dictionary, strengths)
+
+        def others(held: tuple[Composition, ...]) -> tuple[Composition, ...]:
+            return tuple(pick if c.operators == pick.operators else c for c in held)
+
+        return replace(
+            self, pick=pick, ranked=others(self.ranked), finalists=others(self.finalists)
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """The best composition of every length; `pick` marks the chosen one."""

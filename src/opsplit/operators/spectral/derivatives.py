@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -14,6 +15,9 @@ from opsplit.grid import Grid
 from opsplit.operators.spectral.filters import check_filter, filter_symbol, isotropic_filter
 from opsplit.operators.spectral.linear_part import LinearPart
 from opsplit.settings import AtMost, Between
+
+MODES, PER_UNIT = 1024, 16
+"""Modes, and how many make one unit of wavenumber, among which the limit of growth is sought."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,26 @@ class Derivatives(LinearPart):
         if not self.terms:
             modes = (*grid.shape[:-1], grid.shape[-1] // 2 + 1)
             return torch.zeros(*held.shape[:2], *modes).to(held) + 0j
-        bank = torch.stack([filter_symbol(term, grid, unit, held) for term in self.terms])
-        symbol = torch.einsum("ecj,j...->ec...", held + 0j, bank)
+        symbol = self._unlimited(held, grid, unit)
         return torch.complex(symbol.real.clamp(max=self.max_growth), symbol.imag)
+
+    def _unlimited(self, held: Tensor, grid: Grid, unit: float) -> Tensor:
+        bank = torch.stack([filter_symbol(term, grid, unit, held) for term in self.terms])
+        return torch.einsum("ecj,j...->ec...", held + 0j, bank)
+
+    def right_up_to(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> float:
+        """Where the growth of an operator reaches its limit."""
+        held, lowest = weights["derivatives"], math.inf
+        for axis in range(ndim if self.terms else 0):
+            shape = tuple(2 * MODES if a == axis else 2 for a in range(ndim))
+            line = Grid(shape, (2 * math.pi * PER_UNIT / unit,) * ndim)
+            symbol = self._unlimited(held, line, unit).real.movedim(2 + axis, -1)
+            # The other axes at their mean; every mode is a step further along this one.
+            growth = symbol.flatten(2, -2)[:, :, 0] if ndim > 1 else symbol
+            beyond = (growth[..., :MODES].amax((0, 1)) > self.max_growth).nonzero()[:, 0]
+            if len(beyond):
+                lowest = min(lowest, max(0, int(beyond[0]) - 1) * unit / PER_UNIT)
+        return lowest
 
     def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
         held = weights["derivatives"].ne(0).any(1)

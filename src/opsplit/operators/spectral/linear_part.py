@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Self
@@ -30,6 +31,10 @@ class LinearPart(Settings, ABC):
     @abstractmethod
     def values(self, weights: Mapping[str, Tensor], grid: Grid, unit: float) -> Tensor:
         """`L` on the modes of a grid, `(E, channel, *modes)`."""
+
+    def right_up_to(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> float:
+        """The wavenumber up to which the symbol is what its weights say."""
+        return math.inf
 
     def directed(self, weights: Mapping[str, Tensor], ndim: int, unit: float) -> Tensor:
         """Which operators `(E,)` single out a direction, or are not known to be free of one."""

@@ -17,6 +17,7 @@ from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.filters import (
+    added_to,
     check_filter,
     filter_symbol,
     isotropic_filter,
@@ -42,12 +43,14 @@ class Term(NamedTuple):
 
     @property
     def degree(self) -> int:
-        return len(self.factors)
+        """Powers of the field; those of a denominator count as negative."""
+        return sum(1 if added_to(name) is None else -1 for _, name in self.factors)
 
     @property
     def pointwise(self) -> bool:
         """Whether it is a reaction: nothing but values at the same point."""
-        return not self.outer and not any(name for _, name in self.factors)
+        filtered = [name for _, name in self.factors if name and added_to(name) is None]
+        return not self.outer and not filtered
 
     @property
     def order(self) -> float:
@@ -66,7 +69,7 @@ class Factor(NamedTuple):
 def parse(text: str) -> Term:
     """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
 
-    `"@"` is the constant one.
+    `"@"` is the constant one, `"0*1:over3000"` is `u_0 / (u_1 + 0.3)`.
     """
     inner, _, outer = text.partition("@")
     factors = []
@@ -110,7 +113,7 @@ class Products(Nonlinearity):
             term = parse(text)
             check_filter(term.outer, ndim)
             for channel, name in term.factors:
-                check_filter(name, ndim)
+                check_filter(name, ndim, factor=True)
                 if channel >= channels:
                     raise OpsplitError(f"The term {text!r} needs more than {channels} channels.")
         if len(self.centre) not in (0, channels):
@@ -198,6 +201,7 @@ class Products(Nonlinearity):
         if any(plain):
             like = tensors["weights"]
             centre = like.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
+        below = [added_to(factors[i].name) for i in needed]
 
         def made(spectrum: Tensor) -> Tensor:
             x = None
@@ -206,14 +210,18 @@ class Products(Nonlinearity):
                 own = spectrum if spectrum.shape[2] == 1 else spectrum[:, :, channels]
                 x = field_of(fit_modes(own * bank, grid.shape, fine), fine)
                 x = x if centre is None else x - centre
+            fields = [] if x is None else [
+                field if a is None else 1 / (field + a)
+                for field, a in zip(x.unbind(2), below, strict=True)
+            ]  # fmt: skip
             values = []
             for own_factors in at:
-                if not own_factors or x is None:
+                if not own_factors:
                     values.append(spectrum.real.new_ones(*spectrum.shape[:2], *fine))
                     continue
-                value = x[:, :, own_factors[0]]
+                value = fields[own_factors[0]]
                 for place in own_factors[1:]:
-                    value = value * x[:, :, place]
+                    value = value * fields[place]
                 values.append(value)
             return values[0].unsqueeze(2) if len(values) == 1 else torch.stack(values, 2)
 
@@ -303,7 +311,7 @@ class Products(Nonlinearity):
         return transforms + self.pointwise(channels, ndim) * math.prod(fine)
 
     def pointwise(self, channels: int, ndim: int) -> int:
-        return sum(parse(t).degree + 2 * channels for t in self.terms)
+        return sum(len(parse(t).factors) + 2 * channels for t in self.terms)
 
 
 def _weighted(weights: Tensor, values: Tensor) -> Tensor:

@@ -123,6 +123,10 @@ class Spectral(OperatorFamily):
             found = found | self.nonlinearity.directed(weights, self.ndim)
         return found
 
+    def right_up_to(self, parameters: Tensor) -> float:
+        weights = unpack(parameters, self.shapes())
+        return self.linear.right_up_to(weights, self.ndim, self.wavenumber_unit)
+
     def isotropic(self, parameters: Tensor, ndim: int) -> tuple[OperatorFamily, Tensor]:
         weights = unpack(parameters, self.shapes())
         linear, kept = self.linear.isotropic(weights, self.ndim, ndim)

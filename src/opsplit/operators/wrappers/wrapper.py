@@ -75,6 +75,9 @@ class Wrapper(OperatorFamily):
             return self, parameters
         return replace(self, operator=inner), torch.cat([kept, parameters[:, n:]], 1)
 
+    def right_up_to(self, parameters: Tensor) -> float:
+        return self.operator.right_up_to(parameters[:, : self.operator.n_parameters])
+
     def fitted(self, examples: Examples) -> Self:
         return replace(self, operator=self.operator.fitted(examples))
 

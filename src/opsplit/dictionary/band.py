@@ -1,0 +1,51 @@
+"""Operators for fields of solvers that keep the lower modes only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opsplit.dictionary.dictionary import OperatorDictionary
+from opsplit.fourier import low_pass
+from opsplit.grid import Grid
+from opsplit.operators import BandLimited
+
+BEYOND = 1e-6
+"""A rate of which no more than this share lies beyond the band stays in it."""
+
+
+@torch.no_grad()
+def within_band(
+    dictionary: OperatorDictionary, grid: Grid, frame: Tensor, share: float
+) -> OperatorDictionary:
+    """The dictionary, in which operators that would leave the lower modes lose that effect.
+
+    Arguments:
+        grid: the space.
+        frame: an observed field `(channel, *space)` of the lower modes, in the units of the
+            operators.
+        share: share of the modes of every axis.
+    """
+    leaving = np.concatenate([
+        _leaves(part.family.rate(
+            part.family.prepare(part.parameters().to(frame), grid),
+            (frame / part.scale).expand(len(part), 1, *frame.shape),
+        ), grid, share)
+        for part in dictionary.parts
+    ])  # fmt: skip
+    if not leaving.any():
+        return dictionary
+    others = dictionary.select(np.flatnonzero(leaving))
+    wrapped = tuple(replace(part, family=BandLimited(part.family, share)) for part in others.parts)
+    kept = dictionary.select(np.flatnonzero(~leaving))
+    return kept.merge(replace(others, parts=wrapped))
+
+
+def _leaves(rate: Tensor, grid: Grid, share: float) -> np.ndarray:
+    """Whether every rate `(E, 1, channel, *space)` has modes beyond the band."""
+    beyond = (rate - low_pass(rate, grid, share)).flatten(1).norm(dim=1)
+    found: np.ndarray = (beyond > BEYOND * rate.flatten(1).norm(dim=1)).cpu().numpy()
+    return found

@@ -145,7 +145,7 @@ def known(folder: Path) -> list[str]:
                 minutes = mine[0]["training_minutes"]
                 counts = sorted({r["n"] for r in mine})
                 body.append([physics, family, f"{minutes:.0f}" if minutes else "",
-                             f"{mean:.4f}", " to ".join(map(str, counts))])  # fmt: skip
+                             error(mean), " to ".join(map(str, counts))])  # fmt: skip
     return lines + table(["equation", "family", "training minutes", "NRMSE", "n"], body)
 
 
@@ -252,5 +252,6 @@ def wallclock(folder: Path) -> list[str]:
     return ["## Seconds per trajectory beside adaptation by gradient (Table 9)", "",
             "Published times are those of an A100, ours the seconds that one core worked. "
             f"Trajectories per cell: {n}; errors on more of them are in the [main table]"
-            f"(method.md) and the [table of baselines](baselines.md). GEPS was trained for {minutes:.1f} minutes of one core.",
+            "(method.md) and the [table of baselines](baselines.md). GEPS was trained for "
+            f"{minutes:.1f} minutes of one core.",
             "", *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip

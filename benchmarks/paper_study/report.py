@@ -86,7 +86,12 @@ def cell(row: Row | None) -> str:
     if row is None:
         return NOT
     blown = f" [{row['diverged']}]" if row["diverged"] else ""
-    return f"{row['nrmse']:.4f} ({row['median']:.4f}){blown}"
+    return f"{error(row['nrmse'])} ({error(row['median'])}){blown}"
+
+
+def error(value: float) -> str:
+    """Four decimals, or the order of what they would hide."""
+    return f"{value:.4f}" if value >= 1e-3 else f"{value:.0e}"
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
@@ -140,7 +145,7 @@ def known(folder: Path) -> list[str]:
                 minutes = mine[0]["training_minutes"]
                 counts = sorted({r["n"] for r in mine})
                 body.append([physics, family, f"{minutes:.0f}" if minutes else "",
-                             f"{mean:.4f}", " to ".join(map(str, counts))])  # fmt: skip
+                             error(mean), " to ".join(map(str, counts))])  # fmt: skip
     return lines + table(["equation", "family", "training minutes", "NRMSE", "n"], body)
 
 
@@ -245,7 +250,8 @@ def wallclock(folder: Path) -> list[str]:
     n = rows[-1]["n"] if rows else 0
     minutes = next((r["core_minutes"] for r in rows if r["item"]["method"] == "geps"), 0.0)
     return ["## Seconds per trajectory beside adaptation by gradient (Table 9)", "",
-            f"Published times are those of an A100, ours the seconds that one core worked; {n} "
-            "trajectories. GEPS was trained for "
-            f"{minutes:.1f} minutes of one core.", "",
-            *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip
+            "Published times are those of an A100, ours the seconds that one core worked. "
+            f"Trajectories per cell: {n}; errors on more of them are in the [main table]"
+            "(method.md) and the [table of baselines](baselines.md). GEPS was trained for "
+            f"{minutes:.1f} minutes of one core.",
+            "", *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip

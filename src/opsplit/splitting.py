@@ -57,18 +57,12 @@ def split_step(
     if len(flows) == 1:
         return flows[0](u, duration)
     h = duration / refinement
-    if scheme == "strang" and refinement > 1:
-        return _strang_steps(flows, u, h, refinement)
+    if scheme == "strang":
+        # In one go: where steps meet, flows may share their transforms.
+        return run(_palindrome(flows, h) * refinement, u)
     for _ in range(refinement):
         u = step(flows, u, h)
     return u
-
-
-def _strang_steps(flows: Sequence[Flow], u: Tensor, h: float | Tensor, count: int) -> Tensor:
-    """Several Strang steps; the half steps of the first operator that meet are one whole step."""
-    first, inner = flows[0], _palindrome(flows[1:], h)
-    steps = [*inner, (first, h)]
-    return run([(first, h / 2), *steps * (count - 1), *inner, (first, h / 2)], u)
 
 
 def _palindrome(flows: Sequence[Flow], h: float | Tensor) -> list[tuple[Flow, float | Tensor]]:

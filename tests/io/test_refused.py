@@ -47,7 +47,7 @@ def test_contradictions(flags: dict[str, Any], words: str, tmp_path: Path) -> No
         ({"u": field(4, 6), "t": [0, 1, np.nan, 3]}, "times must increase"),
         ({"u": field(4, 6), "t": [0, 1, 2]}, r"shape \(4, 6\) with 3 values of t cannot be read"),
         ({"u": field(4, 6), "x": [0, 1, 2, 3, 4, 9]}, "unevenly spaced"),
-        ({"u": field(4, 6), "x": [6, 5, 4, 3, 2, 1]}, "unevenly spaced or fall"),
+        ({"u": field(4, 6), "x": [6, 5, 4, 3, 2, 2]}, "unevenly spaced"),
         ({"u": field(4)}, r"An array of shape \(4,\) cannot be read"),
         ({"u": field(1, 6)}, r"Read as \(time 1, x 6\), that is a single frame"),
         ({"u": field(0, 6)}, "that is no values"),

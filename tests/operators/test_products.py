@@ -164,5 +164,5 @@ def test_reactions_without_transforms_flow_as_with_them(per_operator: bool) -> N
     alone = prepared.take(torch.tensor([0]))
     torch.testing.assert_close(family.rate(prepared, u)[:1], family.rate(alone, u[:1]))
     own = h[:1] if isinstance(h, torch.Tensor) else h
-    torch.testing.assert_close(family.flow(alone, u[:1], own), family._flow(alone, u[:1], own))
+    torch.testing.assert_close(family.flow(alone, u[:1], own), family._flow(alone, own)(u[:1]))
     torch.testing.assert_close(family.flow(prepared, u, h)[:1], family.flow(alone, u[:1], own))

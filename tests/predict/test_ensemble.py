@@ -82,7 +82,7 @@ def test_every_trajectory_has_a_row_and_a_run_that_was_cut_goes_on(
     out = folder.parent / "out"
     assert run("predict runs --out out") == 1
     said = capsys.readouterr().out
-    assert "8 trajectories (8 now)" in said and "runs/broken.npz: " in said
+    assert "8 trajectories (8 now)" in said and "runs/broken.npz cannot be read" in said
     whole = rows(out)
     assert [row["item"] for row in whole] == [
         "runs/broken.npz",

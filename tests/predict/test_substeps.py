@@ -12,7 +12,7 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.questions import Finer, answered, splitting_errors
+from opsplit.predict.questions import Finer, Split, answered, splitting_errors
 from opsplit.predict.substeps import MOST, persistence_error, search_substeps
 from opsplit.search import Beam, Composition, Objective, Pursuit, SearchResult, Strategy
 
@@ -112,7 +112,9 @@ def test_finer_splitting_that_explains_no_more_is_given_up(
     asking = search_substeps(Finer(objective, 1))
     first, second = next(asking), SEARCH.run(objective, None)
     assert first.refinement == 1
-    finer = asking.send((second, objective))
+    split = asking.send((second, objective))
+    assert isinstance(split, Split)
+    finer = asking.send(splitting_errors([split.objective], [split.pick])[0])
     assert isinstance(finer, Finer) and finer.refinement > 1
     with pytest.raises(StopIteration) as end:
         asking.send((second, objective.refined(finer.refinement)))

@@ -341,7 +341,7 @@ class Predict(Fit):
             coefficients=splitter.coefficients_,
         )  # fmt: skip
         lower = upper = None
-        if splitter.coefficient_intervals_:
+        if splitter.has_band_:
             _, lower, upper = splitter.predict(self.steps, return_interval=0.9)
         truth = future(recording, fitted.after, self.steps, splitter.dt_)
         verdict = splitter.verdict_

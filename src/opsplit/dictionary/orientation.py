@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,7 +47,7 @@ def oriented(dictionary: OperatorDictionary, grid: Grid, frame: Tensor) -> Opera
         for name in dictionary.coefficients
     )
     # What the terms say is the same for all frames.
-    known: dict[object, OperatorDictionary] = dictionary.__dict__.setdefault("_sides", {})
+    known: dict[Hashable, OperatorDictionary] = dictionary.__dict__.setdefault("_sides", {})
     if told and grid.boundary in known:
         return known[grid.boundary]
     turns: list[tuple[int, Names, Turn]] = []

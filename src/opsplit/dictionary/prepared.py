@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -168,7 +169,8 @@ class Acting:
             return None
         if len(factors) == 1:
             return factors[0]
-        shape = torch.broadcast_shapes(*(f.shape[1:] for f in factors))
+        # torch's own function imports a computer algebra system.
+        shape = np.broadcast_shapes(*(tuple(f.shape[1:]) for f in factors))
         made = factors[0].new_empty(len(self.strengths), *shape)
         for (mine, _), factor in zip(found, factors, strict=True):
             made[mine] = factor

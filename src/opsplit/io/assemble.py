@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -101,12 +101,18 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
     times = _times(raw, flags, said, guessed)
     channels, names = _channels(raw, flags, said)
     limit = 0.0
+    raw, falling = _rising(raw, said)
 
     def fetch_on(space: Mapping[str, int]) -> Callable[[int, slice], np.ndarray]:
         def fetch(trajectory: int, frames: slice) -> np.ndarray:
             parts, number = raw.parts(trajectory)
             begin, stop, step = frames.indices(raw.size("t"))
-            found = gather(parts, number, slice(begin, stop, step), space, names)
+            held = raw.space if falling else space
+            found = gather(parts, number, slice(begin, stop, step), held, names)
+            if falling:
+                found = np.flip(found, falling)
+                for i, n in enumerate(space.values()):
+                    found = found.take(range(n), 2 + i)
             return without_imaginary(found, where, limit) if found.dtype.kind == "c" else found
 
         return fetch
@@ -138,6 +144,20 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         _printable(where, "terms", raw.terms),
         box=flags.extent is not None and raw.extent is None and not raw.coordinates,
     )  # fmt: skip
+
+
+def _rising(raw: Raw, said: list[str]) -> tuple[Raw, tuple[int, ...]]:
+    """The same with coordinates that rise, and the axes of a frame that are turned round for it."""
+    falling = {
+        a: np.asarray(points).ravel()[::-1]
+        for a, points in raw.coordinates.items()
+        if a in raw.space and np.size(points) > 1 and bool((np.diff(np.ravel(points)) < 0).all())
+    }
+    if not falling:
+        return raw, ()
+    said.append(f"Points along {', '.join(falling)} fall: the axis is turned round.")
+    axes = tuple(2 + i for i, a in enumerate(raw.space) if a in falling)
+    return replace(raw, coordinates={**raw.coordinates, **falling}), axes
 
 
 def _printable(where: str, what: str, held: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +311,7 @@ def _spacing(where: str, a: str, points: np.ndarray, count: int) -> tuple[float,
     rounding = 4 * np.finfo(np.float32).eps * float(np.abs(points).max(initial=0))
     if not spacing > 0 or not np.allclose(np.diff(points), spacing, rtol=1e-2, atol=rounding):
         raise OpsplitError(
-            f"{where}: points along {a} are unevenly spaced or fall; resample them on a uniform "
+            f"{where}: points along {a} are unevenly spaced; resample them on a uniform "
             "rising grid."
         )
     return spacing, float(points[0])

@@ -12,6 +12,7 @@ SYNONYMS = {
     **{word: letter for letter, word in WORDS.items()},
     **dict.fromkeys(("n", "trajectories", "sample", "samples", "batch", "member", "case"), "n"),
     **dict.fromkeys(("t", "times", "frame", "frames", "step", "steps"), "t"),
+    **dict.fromkeys(("position", "distance", "location", "place"), "x"),
     **dict.fromkeys(("c", "channels", "component", "components", "variable", "field"), "c"),
 }
 FEW = 4

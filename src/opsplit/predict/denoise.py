@@ -54,14 +54,21 @@ def _upper_third(shape: tuple[int, ...]) -> Tensor:
 
 
 def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
-    """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation.
+    """Frames `(time, channel, *space)` without white noise, and the noise's standard deviation."""
+    clean, deviation, _ = wiener(window, grid)
+    return clean, deviation
+
+
+def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
+    """Frames `(time, channel, *space)` without white noise, the noise's standard deviation, and
+    that of the noise which is left in modes with a signal.
 
     A Wiener filter in space: every mode keeps the share of its power that is not noise, and modes
     that are mostly noise go, since derivatives would blow them up. Without noise that is all of
     it. Walls and fewer than four frames are left as they are.
     """
     if not grid.periodic or len(window) < 4 or min(grid.shape) < 8:
-        return window, 0.0
+        return window, 0.0, 0.0
     axes = tuple(range(2, window.ndim))
     spectrum = torch.fft.fftn(window, dim=axes)
     noise = noise_power(spectrum, grid)
@@ -69,12 +76,13 @@ def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
     whole = float(window.std())
     # Rounding is no noise.
     if deviation < 1e-6 * whole:
-        return window, 0.0
+        return window, 0.0, 0.0
     power = spectrum.abs().square().mean(0)
     floor = noise.reshape(-1, *[1] * grid.ndim)
     gain = torch.where(power > 4 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
     clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
     # Frames of nothing but noise have no field to be found.
     if float(clean.std()) < REMAINS * whole:
-        return window, 0.0
-    return clean, deviation
+        return window, 0.0, 0.0
+    left = gain.square().mean(tuple(range(1, gain.ndim))) * noise
+    return clean, deviation, float((left.mean() / math.prod(grid.shape)).sqrt())

@@ -18,20 +18,27 @@ from opsplit.search import Composition
 from opsplit.search.window import GAP, LONG_GAP
 from opsplit.splitting import Scheme
 
+CLOSE = 0.1
+"""A step that leaves no more than this share of its change, noise aside, is explained."""
 SHARE = 0.25
-"""A step that leaves no more than this share of its change is explained."""
+"""A step that leaves no more than this share is at least partly explained."""
 LARGE = 0.65
 """A step that leaves more than this share explains too little by itself."""
-GOOD, POOR = 0.8, 0.45
+GOOD, POOR = 0.9, 0.45
 """Skill from which on a composition can forecast, and below which it cannot.
 
 Measured with the bundled models on systems that no table uses (seeds from 900 on). Clean data: a
 share of at most 0.09 and a skill of at least 0.97. With 5 % white noise the share is 0.18 to 0.96,
-because the noise that is left changes from frame to frame, and the skill 0.63 to 0.97. Data that
+because the noise that is left changes from frame to frame, and the skill 0.63 to 0.97; what noise
+alone must leave is taken off before both are judged. Data that
 no composition explains (frames of noise, standing waves of a second-order equation, random
 oscillations, a rotating picture, frames in a random order): a share of at least 0.97 and a skill of
 at most 0.3.
 """
+SURE = 1.2
+"""Noise may be so many times stronger than it was measured."""
+NOTED = 0.1
+"""Noise that makes more than this share of what a step leaves is mentioned."""
 STILL = 1e-4
 """A change smaller than this share of the deviations of the field is not resolved, and not held
 against a fit. A mean is no deviation: a model that cannot take it off must not profit from it."""
@@ -73,6 +80,8 @@ class Verdict:
     basis: Basis = Basis.WINDOW
     """`window`: the run from the first observed frame over all others; `future`: the forecast,
     against the frames that followed."""
+    noise: float = 0.0
+    """The share of the change that noise alone leaves of a step."""
     weak: tuple[str, ...] = ()
     """Mechanisms of the composition whose operators training itself calls weak. They may fit the
     frames by accident, so nothing counts as explained with them."""
@@ -86,6 +95,8 @@ class Verdict:
             Level.UNEXPLAINED: "Unexplained",
         }[self.level]
         said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change"
+        if self.noise > NOTED * self.unexplained:
+            said += f" (noise alone: {100 * self.noise:.2g} %)"
         if self.skill is not None:
             where = "the observed frames" if self.basis is Basis.WINDOW else "the frames after them"
             said += f", skill against persistence on {where} {self.skill:.2g}"
@@ -128,7 +139,7 @@ class Verdict:
         found, true = forecast[: len(truth)][there], truth[there]
         size = (true - _mean(true)).norm()
         scored = skill((found - true).norm(), (last - true).norm(), size)
-        level = judge(self.unexplained, scored)
+        level = judge(_beyond(self.unexplained, self.noise), scored)
         known = replace(self, level=level, skill=scored, basis=Basis.FUTURE)
         return known.doubting(self.weak)
 
@@ -141,10 +152,10 @@ class Verdict:
 def judge(unexplained: float, skill: float | None) -> Level:
     """The level that the two numbers amount to.
 
-    Explained: a share of at most 0.25 and a skill of at least 0.8. Unexplained: a share above 0.65
+    Explained: a share of at most 0.1 and a skill of at least 0.9. Unexplained: a share above 0.65
     and a skill below 0.45, or a share above 0.25 and a negative skill. Partly: in between.
     """
-    if unexplained <= SHARE and (skill is None or skill >= GOOD):
+    if unexplained <= CLOSE and (skill is None or skill >= GOOD):
         return Level.EXPLAINED
     enough = POOR if unexplained > LARGE else 0.0
     if unexplained <= SHARE or (skill is not None and skill >= enough):
@@ -192,18 +203,37 @@ def measure(
     def total(parts: list[Tensor]) -> Tensor:
         return torch.stack(parts).norm()
 
-    return _verdict(*map(total, (left, change, size, missed, still, seen)))
+    numbers = sum(f[1:].numel() for f in window.frames)
+    noise = left_by_noise(window, numbers)
+    return _verdict(noise, *map(total, (left, change, size, missed, still, seen)))
+
+
+def left_by_noise(window: Window, numbers: int) -> float:
+    """Norm of what the noise of two frames leaves between them, over so many numbers."""
+    return math.sqrt(2 * numbers) * window.left
 
 
 def _verdict(
-    left: Tensor, change: Tensor, size: Tensor, missed: Tensor, still: Tensor, seen: Tensor
-) -> Verdict:
-    """The verdict from norms: of what steps leave, of their change, of the frames that they reach
-    about their mean; of what a free run misses, of what persistence misses, and of the frames."""
-    unexplained = float(left) / max(float(change), STILL * float(size), 1e-30)
+    noise: float, left: Tensor, change: Tensor, size: Tensor, missed: Tensor, still: Tensor,
+    seen: Tensor,
+) -> Verdict:  # fmt: skip
+    """The verdict from norms: of what noise alone leaves; of what steps leave, of their change, of
+    the frames that they reach about their mean; of what a free run misses, of what persistence
+    misses, and of the frames."""
+    whole = max(float(change), STILL * float(size), 1e-30)
+    unexplained = float(left) / whole
     unexplained = unexplained if math.isfinite(unexplained) else math.inf
     scored = skill(missed, still, seen)
-    return Verdict(judge(unexplained, scored), unexplained, scored)
+    clear = None
+    if scored is not None:
+        clear = skill(torch.tensor(_beyond(float(missed), noise)), still, seen)
+    level = judge(_beyond(unexplained, noise / whole), clear)
+    return Verdict(level, unexplained, scored, noise=noise / whole)
+
+
+def _beyond(found: float, noise: float) -> float:
+    """What is left when the part of noise is taken off; noise adds in squares."""
+    return math.sqrt(max(0.0, found**2 - (SURE * noise) ** 2)) if math.isfinite(found) else found
 
 
 def _mean(frames: Tensor) -> Tensor:
@@ -253,4 +283,6 @@ def measure_together(
         norms(found - targets), norms(states - targets), size,
         norms(free - targets), norms(frames[:, :1] - targets), size,
     )  # fmt: skip
-    return [_verdict(*each) for each in zip(*numbers, strict=True)]
+    count = targets[0].numel()
+    noise = [left_by_noise(window, count) for window in windows]
+    return [_verdict(*each) for each in zip(noise, *numbers, strict=True)]

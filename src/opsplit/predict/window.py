@@ -14,7 +14,7 @@ from opsplit.errors import OpsplitError
 from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.io.recording import Recording
-from opsplit.predict.denoise import denoise
+from opsplit.predict.denoise import wiener
 from opsplit.predict.units import Units, check_size
 from opsplit.trajectories import Trajectories
 
@@ -38,6 +38,8 @@ class Window:
     """Standard deviation of the white noise that was taken out."""
     size: float
     """Standard deviation of the fields."""
+    left: float = 0.0
+    """Standard deviation of the noise that is still there."""
 
     @property
     def joined(self) -> Tensor:
@@ -124,20 +126,26 @@ def prepare(
         place: the grid where operators act, from the grid of the data and the frames on it, both
             in the units of the operators.
     """
-    given, cleaned, noises = units.grid(grid), [], []
+    given, cleaned, noises, left = units.grid(grid), [], [], []
     for observed in frames:
         work = units.inside(observed)
         check_size(work)
-        noise = 0.0
+        noise = still = 0.0
         if clean:
-            work, noise = denoise(work, given)
+            work, noise, still = wiener(work, given)
         cleaned.append(work)
         noises.append(noise)
-    noise = math.sqrt(sum(x * x for x in noises) / len(noises))
+        left.append(still)
     used = place(given, cleaned)
     made = tuple(resample(work, used.shape).float() for work in cleaned)
     size = float(torch.cat(made).std())
-    return Window(made, tuple(t / units.time for t in moments), used, units, noise, size)
+    times = tuple(t / units.time for t in moments)
+    return Window(made, times, used, units, _usual(noises), size, _usual(left))
+
+
+def _usual(deviations: Sequence[float]) -> float:
+    """The deviation of all trajectories together."""
+    return math.sqrt(sum(x * x for x in deviations) / len(deviations))
 
 
 def channel_order(held: tuple[str, ...], known: tuple[str, ...]) -> list[int]:

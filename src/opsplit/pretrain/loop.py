@@ -139,7 +139,7 @@ def _run(
     die_with_parent()
     if execution.processes > 1 and execution.threads is not None:
         torch.set_num_threads(execution.threads)
-    now = time.process_time if execution.processor_time else time.monotonic
+    now = time.process_time if execution.processor_time else None
     training = Training(fabric, model, config, source, folder, now)
     curve = Curve(training, execution.logger) if fabric.is_global_zero else None
     done = training.clock.done(training.step)
@@ -171,7 +171,7 @@ class Training:
         config: TrainConfig,
         source: Source,
         folder: Path,
-        now: Callable[[], float],
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.fabric, self.config, self.source, self.folder = fabric, config, source, folder
         self.disco = begin(model, config, source)

@@ -69,6 +69,10 @@ class Nonlinearity(Settings, ABC):
         """The products of reactions on fields `(E, K, channel, *space)`, without transforms."""
         raise OpsplitError(f"{self.kind} are not known to be reactions.")
 
+    def reaction(self, tensors: Tensors) -> Callable[[Tensor], Tensor]:
+        """`react` for many calls; what depends on the operators alone may be done here."""
+        return lambda u: self.react(tensors, u)
+
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         """The same products with small weights exactly zero, where that makes sense."""
         return self, dict(weights)

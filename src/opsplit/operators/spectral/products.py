@@ -210,17 +210,18 @@ class Products(Nonlinearity):
                 own = spectrum if spectrum.shape[2] == 1 else spectrum[:, :, channels]
                 x = field_of(fit_modes(own * bank, grid.shape, fine), fine)
                 x = x if centre is None else x - centre
-                for place, added in enumerate(below):
-                    if added is not None:
-                        x[:, :, place] = 1 / (x[:, :, place] + added)
+            fields = [] if x is None else [
+                field if a is None else 1 / (field + a)
+                for field, a in zip(x.unbind(2), below, strict=True)
+            ]  # fmt: skip
             values = []
             for own_factors in at:
-                if not own_factors or x is None:
+                if not own_factors:
                     values.append(spectrum.real.new_ones(*spectrum.shape[:2], *fine))
                     continue
-                value = x[:, :, own_factors[0]]
+                value = fields[own_factors[0]]
                 for place in own_factors[1:]:
-                    value = value * x[:, :, place]
+                    value = value * fields[place]
                 values.append(value)
             return values[0].unsqueeze(2) if len(values) == 1 else torch.stack(values, 2)
 
@@ -235,17 +236,29 @@ class Products(Nonlinearity):
         return ~weights[:, :, spread].ne(0).flatten(1).any(1)
 
     def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        return self.reaction(tensors)(u)
+
+    def reaction(self, tensors: Tensors) -> Callable[[Tensor], Tensor]:
         weights = tensors["weights"]
         used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
-        centred = u
-        if self.centre:
-            centred = u - u.new_tensor(self.centre).reshape(-1, *[1] * (u.ndim - 3))
-        total = torch.zeros_like(u)
-        for j in used:
-            factors = [centred[:, :, c : c + 1] for c, _ in parse(self.terms[j]).factors]
-            own = weights[:, :, j].reshape(len(u), 1, -1, *[1] * (u.ndim - 3))
-            total = total + (own * math.prod(factors[1:], start=factors[0]) if factors else own)
-        return total
+        terms = [([c for c, _ in parse(self.terms[j]).factors], weights[:, :, j]) for j in used]
+
+        def made(u: Tensor) -> Tensor:
+            space = [1] * (u.ndim - 3)
+            centred = u
+            if self.centre:
+                centred = u - u.new_tensor(self.centre).reshape(-1, *space)
+            total = torch.zeros_like(u)
+            for channels, own in terms:
+                weight = own.reshape(len(own), 1, -1, *space)
+                factors = [centred[:, :, c : c + 1] for c in channels]
+                if factors:
+                    total.addcmul_(weight, math.prod(factors[1:], start=factors[0]))
+                else:
+                    total += weight
+            return total
+
+        return made
 
     def _masks(self, term: Term) -> bool:
         return self.dealias < 1 and not (self.alias_reactions and term.pointwise)

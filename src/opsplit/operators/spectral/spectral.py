@@ -234,15 +234,14 @@ class Spectral(OperatorFamily):
     def _react(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         """The same steps as `_march`, point by point."""
         assert self.nonlinearity is not None
-        nonlinearity, tensors = self.nonlinearity, prepared.tensors
+        reaction = self.nonlinearity.reaction(prepared.tensors)
         steps = self.steps(longest(duration))
         h = self._lasting(prepared, duration) / steps
         half = torch.exp(self._growth(prepared) * (h / 2))
         factors = {0.5: half, 1.0: half * half}
         return lambda u: integrating_factor_rk4(
-            lambda v, share: factors[share] * v, lambda v: nonlinearity.react(tensors, v),
-            u, h, steps,
-        )  # fmt: skip
+            lambda v, share: factors[share] * v, reaction, u, h, steps
+        )
 
     def _flow(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         shape, ndim = prepared.grid.shape, self.ndim

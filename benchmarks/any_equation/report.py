@@ -8,6 +8,8 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, COMMITTED, EQUATIONS, PREDICTED, REPOSITORY, Row, read_rows
+from fourth import FOURTH
+from rounds import AFTER, FIRST_LOOK, FOURTH_AFTER, FOURTH_ROUND, SECOND_ROUND, THIRD_ROUND
 
 from opsplit._files import write_json
 from opsplit.report.figures import _figure
@@ -16,29 +18,6 @@ PAGE = REPOSITORY / "docs" / "results" / "any-equation.md"
 FIGURE = "any-equation.png"
 RATIO, NEAR_GIVEN, SMALL, COEFFICIENT, USABLE = 20.0, 3.0, 1e-3, 0.02, 0.2
 """The targets."""
-FIRST_LOOK = """The first round was a blind test once. A first look at it, at commit 4d13ec2 with
-four of the test trajectories and without an encoder, was not stored. It showed these problems,
-which were then worked on:
-
-- Two channels: the same feature stood twice in the library (a derivative of the channel itself,
-  once as a linear term and once as a product). Diffusion was taken as a product, and structure
-  learning took minutes.
-- `kdv-burgers-si`: trajectories of pure advection steepen into shocks after a few frames. Two
-  environments were learned from unresolved frames, and the coefficient `a` missed its target.
-- `fractional-fisher`: no fractional derivative was among the candidates; `D` missed its target.
-- `warm-channel`: forecasts were right, but the terms were not printed, and a note compared the
-  field of size 300 with its deviations.
-
-Candidates for `sine-reaction` and `chemotaxis` were added before these two were measured. So the
-numbers of the first round are not those of a blind test."""
-SECOND_ROUND = """Second round: equations that were written down after these changes, and their
-first measurement, which is kept. Nothing was changed between the two."""
-AFTER = "Second round, measured again after later changes; no longer a blind test."
-THIRD_ROUND = """Third round: equations that were written down to find weaknesses; some have noise
-of 0.5 % in their training data or few trajectories. `generalized-kdv`, `beta-plane`, `benney` and
-`quadratic-recovery` led to changes, and two test trajectories of most equations were seen before
-these rows were measured: no blind test."""
-
 Rows = dict[str, dict[str, Row]]
 
 
@@ -61,8 +40,10 @@ def text(rows: Rows) -> str:
         "## Time", _time(rows), f"![error against time]({FIGURE})", _figure_words(rows),
         "## Other equations", FIRST_LOOK, _blind(rows["ours"], FIRST, "First round."),
         _blind(rows["blind"], SECOND, SECOND_ROUND),
-        *([_blind(rows["ours"], SECOND, AFTER)] if set(SECOND) & set(rows["ours"]) else []),
-        *([_blind(rows["ours"], THIRD, THIRD_ROUND)] if set(THIRD) & set(rows["ours"]) else []),
+        _blind(rows["ours"], [n for n in SECOND if n in rows["ours"]], AFTER),
+        _blind(rows["ours"], THIRD, THIRD_ROUND),
+        _blind(rows["blind"], FOURTH, FOURTH_ROUND),
+        _blind(rows["ours"], [n for n in FOURTH if n in rows["ours"]], FOURTH_AFTER),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 
@@ -105,7 +86,12 @@ def _forecasts(rows: Rows) -> str:
     head += ["PySINDy", "gated products, 3 min", "U-Net, 3 min"]
     few = [
         f"{title} on {counts}"
-        for title, part in (("PySINDy", "sindy"), ("gated products", "former"), ("U-Net", "unet"))
+        for title, part in (
+            ("terms given", "given"),
+            ("PySINDy", "sindy"),
+            ("gated products", "former"),
+            ("U-Net", "unet"),
+        )
         if (counts := _counts(rows[part]))
     ]
     return (
@@ -269,14 +255,14 @@ def _blind(rows: dict[str, Row], names: Iterable[str], title: str) -> str:
         shape = f"{equation.ndim}-D, {len(equation.channels)}"
         terms = "; ".join(f"{k}: `{m.text}`" for k, m in equation.mechanisms.items())
         if not row:
-            body.append([f"`{name}`", shape, terms, *[""] * 7])
+            body.append([f"`{name}`", shape, terms, *[""] * 8])
             continue
         worst = row.get("coefficient_max", {})
         body.append([
             f"`{name}`", shape, terms, str(row.get("n", "")), number(row.get("copying")),
             cell(row), ratio(row),
             ", ".join(f"{k} {percent(v)}" for k, v in worst.items()),
-            (row.get("structure") or {}).get("verdict", ""), _verdicts(row),
+            (row.get("structure") or {}).get("verdict", ""), _verdicts(row), _worst_trusted(row),
         ])  # fmt: skip
     head = ["equation", "dimension, channels", "terms", "n", "copying", "ours"]
     head += [
@@ -284,8 +270,18 @@ def _blind(rows: dict[str, Row], names: Iterable[str], title: str) -> str:
         "largest coefficient errors",
         "verdict on training",
         "verdicts on forecasts",
+        "worst that is called explained, of copying",
     ]
     return f"{title} An empty cell was not measured.\n\n" + table(head, body)
+
+
+def _worst_trusted(row: Row) -> str:
+    """The largest error, relative to copying, of the forecasts that are called explained."""
+    if "verdict_of_each" not in row:
+        return ""
+    each = zip(row["errors"], row["copying_errors"], row["verdict_of_each"], strict=True)
+    found = [math.inf if e is None else e / c for e, c, word in each if word == "explained"]
+    return number(max(found)) if found else "none"
 
 
 def _sources(rows: Rows) -> str:

@@ -21,7 +21,7 @@ BEYOND = 1e-6
 def within_band(
     dictionary: OperatorDictionary, grid: Grid, frame: Tensor, share: float
 ) -> OperatorDictionary:
-    """The dictionary, in which operators that would leave the lower modes lose that effect.
+    """The dictionary; where an operator would leave the lower modes, all act within them only.
 
     Arguments:
         grid: the space.
@@ -38,10 +38,11 @@ def within_band(
     ])  # fmt: skip
     if not leaving.any():
         return dictionary
-    others = dictionary.select(np.flatnonzero(leaving))
-    wrapped = tuple(replace(part, family=BandLimited(part.family, share)) for part in others.parts)
-    kept = dictionary.select(np.flatnonzero(~leaving))
-    return kept.merge(replace(others, parts=wrapped))
+    # All of them: growth would raise rounding beyond the band, which nothing damps there any more.
+    wrapped = tuple(
+        replace(part, family=BandLimited(part.family, share)) for part in dictionary.parts
+    )
+    return replace(dictionary, parts=wrapped)
 
 
 def _leaves(rate: Tensor, grid: Grid, share: float) -> np.ndarray:

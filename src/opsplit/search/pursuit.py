@@ -40,6 +40,10 @@ LEAP = 0.5
 more parts to this share each."""
 HOPE = 0.9
 """A size is not the last if several more parts reduce the residual to less than this share each."""
+MOST_ROUNDS = 16
+"""Rounds of refinement at most, as long as each of them gets on."""
+ONWARD = 0.8
+"""A round that leaves at most this share of what was left before it gets on."""
 MUCH = 0.05
 """Several more parts are looked at where more than this share of the change is left."""
 
@@ -238,7 +242,8 @@ class Pursuit(Strategy):
         trial, damping = strengths.clip(0, most), np.full(len(sets), 1e-6)
         gap = np.zeros_like(strengths)
         live = np.arange(len(sets))
-        for iteration in range(1 + rounds):
+        for iteration in range(1 + MOST_ROUNDS if rounds else 1):
+            before = strided.copy()
             for part in np.split(live, range(objective.chunk, len(live), objective.chunk)):
                 if objective.meter.flows:
                     objective.meter.check()
@@ -250,9 +255,7 @@ class Pursuit(Strategy):
                 found = observed.errors(u, at).mean(1).tolist()
                 residuals = screens.residuals(u, home)
                 sizes = residuals.norm(dim=1).tolist()
-                share = None
-                if iteration < rounds:
-                    share = screens.shares(sets[part], home, residuals)
+                share = screens.shares(sets[part], home, residuals) if rounds else None
                 for row, (i, e, size) in enumerate(zip(part, found, sizes, strict=True)):
                     if math.isfinite(e) and size < strided[i] * (1 - 1e-9):
                         strided[i], errors[i], strengths[i] = size, e, trial[i]
@@ -264,9 +267,12 @@ class Pursuit(Strategy):
                             errors[i] = e
                     own = tuple(trial[i].tolist()) if refine else None
                     records[which[i]].add(Tried(tuple(sets[i].tolist()), e, own))
-            if iteration == rounds:
-                break
             live = _better_half(which, errors)
+            if iteration >= rounds:
+                # Frames far apart make steps inexact: the best goes on as long as it gets on.
+                best_of = {which[i]: i for i in reversed(live)}
+                live = np.array(list(best_of.values()), dtype=np.int64)
+                live = live[(strided < ONWARD * before)[live] & (errors[live] > self.tolerance)]
             live = live[np.isfinite(strided[live])]
             if not len(live):
                 break

@@ -318,6 +318,11 @@ def test_only_intervals_that_keep_their_level_are_shown(
     splitter = OperatorSplitter(model, QUICK).fit(frames[:8], 10 / 99, 16.0)
     assert splitter.coefficient_intervals_.keys() == {"c"}
     assert splitter.intervals(0.9).keys() == {"c", "D"}
+    assert splitter.has_band_, "bands of forecasts are judged by themselves"
+    few = replace(KNOWN, coverage={"A": {"forecast": 0.7, "c": 0.9}})
+    again = OperatorSplitter(replace(calibrated, calibration=few), QUICK)
+    again.fit(frames[:8], 10 / 99, 16.0)
+    assert not again.has_band_ and "c" in again.coefficient_intervals_
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

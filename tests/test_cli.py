@@ -136,7 +136,7 @@ def test_predict_identify_and_search_agree(
     forecast = np.load(tmp_path / "predict" / "forecast.npy")
     assert forecast.shape == (34, 1, 256)
     assert np.isfinite(forecast).all()
-    rows = (tmp_path / "predict" / "forecast.csv").read_text().splitlines()
+    rows = (tmp_path / "predict" / "numbers.csv").read_text().splitlines()
     assert rows[0] == "time,u mean,u min,u max"
     moments = [float(row.split(",")[0]) for row in rows[1:]]
     assert moments == pytest.approx(0.101 * np.arange(1, 35))

@@ -182,3 +182,58 @@ def readme_files(folder: Path) -> None:
     whole.save(folder / "mine.npz")
     unseen = opsplit.get_physics("combined").generate("D+Disp", 1, seed=2)
     np.save(folder / "observed.npy", unseen.data[0, :16].numpy())
+
+
+def test_the_overview_teaches_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {told(capsys, *words) for words in ((), ("--help",), ("-h",), ("help",))}
+    assert len(pages) == 1
+    page = pages.pop()
+    for name in cli.COMMANDS:
+        sentence = str(cli.command_class(name).__doc__).split(".")[0].split()
+        assert f" {name} {' '.join(sentence)}" in " ".join(page.split())
+    assert max(map(len, page.splitlines())) < 100
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_says_no_default_that_is_nothing(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = told(capsys, name, "--help")
+    assert "default: None" not in page and "default: False" not in page
+
+
+def test_mistyped_names_are_answered_with_the_nearest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Did you mean predict?" in told(capsys, "predcit", "u.npy")
+    np.save(tmp_path / "frames.npy", np.zeros((4, 16)))
+    told(capsys, "predict", str(tmp_path / "frames.npy"), "--out", str(tmp_path))
+    said = told(capsys, "predict", str(tmp_path / "frame.npy"), "--out", str(tmp_path))
+    assert "Did you mean frames.npy?" in said, "also where the output folder is in use"
+
+
+def test_a_guessed_box_is_the_one_that_was_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model's box, not one of spacing one, where nothing says it."""
+    made = opsplit.get_physics("advection-diffusion").generate("A+D", 1, seed=1)
+    np.save(tmp_path / "u.npy", made.data[0, :16].numpy())
+    line = ["identify", str(tmp_path / "u.npy"), "--dt", f"{made.dt}"]
+    cli.main(line)
+    guessed = capsys.readouterr().out
+    cli.main([*line, "--extent", "16"])
+    said = capsys.readouterr().out
+    assert "taken as 16" in guessed and "1 apart" not in guessed
+    found = next(line for line in guessed.splitlines() if "D = " in line)
+    assert " ".join(found.split()[:3]) in said
+
+
+@pytest.mark.parametrize("wish", [{}, {"NO_COLOR": "1"}])
+def test_colours_are_left_out_on_request(wish: dict[str, str]) -> None:
+    main, other = pty.openpty()
+    spoken = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"} | wish
+    subprocess.run([*OPSPLIT, "info", "--help"], stdout=other, env=spoken, check=True)
+    os.close(other)
+    coloured = b"\x1b[" in os.read(main, 10_000)
+    os.close(main)
+    assert coloured == (not wish)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import opsplit
 from opsplit._files import atomic, remove_parts, unchanged, write_json, writing
 from opsplit._tensors import save_tensors
 from opsplit.errors import OpsplitError
@@ -63,6 +64,21 @@ def test_a_forecast_is_not_written_over_its_input(
     message = refused(cli, f"predict {given} --dt 0.1 --model {tiny_folder} {QUICK}", capsys)
     assert file.read_bytes() == before
     assert "forecast.npy" in message or "in.npy" in message
+
+
+def test_no_file_of_a_run_takes_the_place_of_another(
+    cli: Cli, tmp_path: Path, frames: np.ndarray, tiny_folder: Path
+) -> None:
+    """A forecast in the format of a table is still there when the run has ended."""
+    table = np.column_stack([0.1 * np.arange(6), frames[:, 0]])
+    names = ",".join(["t", *map(str, range(64))])
+    np.savetxt(tmp_path / "in.csv", table, delimiter=",", header=names, comments="")
+    with contextlib.suppress(SystemExit):  # Whether the model explains it is not the question.
+        cli(f"predict in.csv --model {tiny_folder} {QUICK} --out out")
+    found = opsplit.read(tmp_path / "out" / "forecast.csv")
+    assert found.shape == (1, 2, 1, 64)
+    written = json.loads((tmp_path / "out" / "opsplit.json").read_text())["files"]
+    assert {"forecast.csv", "numbers.csv", "forecast.png"} <= written.keys()
 
 
 def test_a_report_is_not_written_over_its_input_nor_over_a_page(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
+from fourth import FOURTH
 
 WORDS = {
     "data": "simulate training and test trajectories with the independent solver",
@@ -29,7 +30,8 @@ GROUPS = {
     "first": [*FIRST],
     "second": [*SECOND],
     "third": [*THIRD],
-    "blind": [*FIRST, *SECOND, *THIRD],
+    "fourth": [*FOURTH],
+    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH],
     "all": [*ALL],
 }
 EXAMPLES = """examples:
@@ -55,6 +57,7 @@ def main() -> None:
         help=f"one of {', '.join(ALL)}, or a group: {', '.join(GROUPS)} (default: ten)",
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.0, help="of training (ours: 1)")
+    parser.add_argument("--tests", type=int, default=0, help="test trajectories (ours: 24)")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "runs" / "any-equation")
     parser.add_argument("--force", action="store_true", help="measure all again")
     args = parser.parse_args()
@@ -81,14 +84,14 @@ def _work(part: str, name: str, args: argparse.Namespace) -> dict[str, object]:
     if part in ("ours", "blind", "former", "unet"):
         import ours
 
-        return ours.work(args.out, name, part, args.minutes)
+        return ours.work(args.out, name, part, args.minutes, args.tests)
     if part == "given":
         import given
 
-        return given.work(args.out, name)
+        return given.work(args.out, name, args.tests)
     import sindy
 
-    return sindy.work(args.out, name)
+    return sindy.work(args.out, name, args.tests)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def _store(file: Path, equation: Equation, data: np.ndarray, known: dict[str, np
         file,
         data=data,
         times=np.arange(data.shape[1]) * equation.dt,
-        extent=np.array([equation.extent] * equation.ndim),
-        boundary=np.array(["periodic"] * equation.ndim),
+        extent=np.array(equation.box),
+        boundary=np.array([equation.walls] * equation.ndim),
         channels=np.array(equation.channels),
         **{f"coefficient.{k}": v for k, v in known.items()},
     )

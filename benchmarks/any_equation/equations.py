@@ -42,8 +42,9 @@ class Equation:
 
     name: str
     mechanisms: Mapping[str, Mechanism]
-    points: int
-    extent: float
+    points: int | tuple[int, ...]
+    extent: float | tuple[float, ...]
+    """Points and lengths: of every axis, or one number for all."""
     dt: float
     size: tuple[float, float] = (-1.0, 1.0)
     """Initial fields lie between these two."""
@@ -62,10 +63,24 @@ class Equation:
     """White noise on training frames, as a share of the deviation of their channel."""
     units: tuple[float, ...] = ()
     """Initial fields of every channel are multiplied by these."""
+    mixed: int = 0
+    """Training environments in which all coefficients act, instead of one at a time."""
+    walls: str = "periodic"
+    """Between `neumann` or `dirichlet` walls, half of the box is stored: the other half mirrors it,
+    evenly or oddly."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.points,) * self.ndim
+        return tuple(int(n) for n in np.broadcast_to(self.points, self.ndim))
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        return tuple(float(x) for x in np.broadcast_to(self.extent, self.ndim))
+
+    @property
+    def box(self) -> tuple[float, ...]:
+        """Lengths of what is stored."""
+        return self.lengths if self.walls == "periodic" else tuple(x / 2 for x in self.lengths)
 
     def initial(self, rng: np.random.Generator) -> np.ndarray:
         """Random smooth fields `(channel, *space)` stretched to the range of the equation."""
@@ -76,9 +91,20 @@ class Equation:
             u = irfftn(rfftn(rng.standard_normal(self.shape)) * keep, s=self.shape)
             low, high = np.sort(rng.uniform(*self.size, 2))
             low, high = (low, high) if high - low > 0.5 * np.ptp(self.size) else self.size
-            out.append(low + (high - low) * (u - u.min()) / np.ptp(u))
+            out.append(self._mirrored(low + (high - low) * (u - u.min()) / np.ptp(u)))
         units = np.reshape(self.units or [1.0] * len(out), (-1, *[1] * self.ndim))
         return np.stack(out) * units
+
+    def _mirrored(self, u: np.ndarray) -> np.ndarray:
+        """The field with the symmetry of the walls, which lie between points."""
+        if self.walls == "periodic":
+            return u
+        back = np.flip(u, tuple(range(self.ndim)))
+        return (u + back) / 2 if self.walls == "neumann" else (u - back) / 2
+
+    def stored(self, data: np.ndarray) -> np.ndarray:
+        """What a file holds of fields `(..., x)`: all, or those between the walls."""
+        return data if self.walls == "periodic" else data[..., : data.shape[-1] // 2]
 
     def simulate(
         self, coefficients: Mapping[str, np.ndarray], initial: np.ndarray, frames: int,
@@ -99,7 +125,7 @@ class Equation:
 
     def rate(self, name: str, fields: np.ndarray) -> np.ndarray:
         """What a coefficient of one adds to the rate of fields `(frame, channel, *space)`."""
-        k, axes = wavenumbers(self.shape, self.extent), tuple(range(-self.ndim, 0))
+        k, axes = wavenumbers(self.shape, self.lengths), tuple(range(-self.ndim, 0))
         mechanism = self.mechanisms[name]
 
         def filtered(w: np.ndarray, symbol: np.ndarray) -> np.ndarray:
@@ -135,9 +161,9 @@ class Equation:
         self, coefficients: Mapping[str, np.ndarray], initial: np.ndarray, frames: int,
         substeps: int,
     ) -> np.ndarray:  # fmt: skip
-        k = wavenumbers(self.shape, self.extent)
+        k = wavenumbers(self.shape, self.lengths)
         wide = (-1, 1, *[1] * self.ndim)
-        symbol = np.zeros((*initial.shape[:-1], self.points // 2 + 1), complex)
+        symbol = np.zeros((*initial.shape[:-1], self.shape[-1] // 2 + 1), complex)
         active: list[tuple[np.ndarray, Terms]] = []
         for name, values in coefficients.items():
             mechanism, value = self.mechanisms[name], np.reshape(values, wide)
@@ -145,10 +171,9 @@ class Equation:
                 symbol = symbol + value * mechanism.linear(*k)
             if value.any() and mechanism.nonlinear is not None:
                 active.append((np.moveaxis(value, 1, 0), mechanism.nonlinear))
-        limit = 2 / 3 * np.pi * self.points / self.extent
         keep = np.ones(symbol.shape[2:])
-        for x in k:
-            keep = keep * (abs(x) < limit)
+        for x, points, length in zip(k, self.shape, self.lengths, strict=True):
+            keep = keep * (abs(x) < 2 / 3 * np.pi * points / length)
         axes = tuple(range(-self.ndim, 0))
 
         def modes(v: np.ndarray) -> np.ndarray:
@@ -294,7 +319,15 @@ def training_set(equation: Equation, seed: int) -> tuple[np.ndarray, dict[str, n
     """Trajectories `(trajectory, time, channel, *space)` of one mechanism each."""
     rng = np.random.default_rng(seed)
     data, known = [], []
-    for name, mechanism in equation.mechanisms.items():
+    if equation.mixed:
+        drawn = {
+            name: np.repeat(rng.uniform(m.low, m.high, equation.mixed), equation.trajectories)
+            for name, m in equation.mechanisms.items()
+        }
+        count = equation.mixed * equation.trajectories
+        initial = np.stack([equation.initial(rng) for _ in range(count)])
+        data, known = [equation.simulate(drawn, initial, equation.frames)], [drawn]
+    for name, mechanism in equation.mechanisms.items() if not equation.mixed else ():
         values = np.linspace(mechanism.low, mechanism.high, equation.values)
         values = np.repeat(values, equation.trajectories)
         initial = np.stack([equation.initial(rng) for _ in values])
@@ -305,7 +338,7 @@ def training_set(equation: Equation, seed: int) -> tuple[np.ndarray, dict[str, n
     if equation.noise:
         deviation = whole.std((0, 1, *range(3, whole.ndim)), keepdims=True)
         whole = whole + equation.noise * deviation * rng.standard_normal(whole.shape)
-    return _finite(whole, joined)
+    return _finite(equation.stored(whole), joined)
 
 
 def test_set(
@@ -318,7 +351,7 @@ def test_set(
         for name, m in equation.mechanisms.items()
     }
     initial = np.stack([equation.initial(rng) for _ in range(n)])
-    return _finite(equation.simulate(drawn, initial, frames), drawn)
+    return _finite(equation.stored(equation.simulate(drawn, initial, frames)), drawn)
 
 
 def _finite(

@@ -21,10 +21,10 @@ POINTS = 20_000
 """Larger observed windows are thinned to about so many numbers in the least-squares start."""
 
 
-def work(out: Path, name: str) -> Row:
+def work(out: Path, name: str, tests: int = 0) -> Row:
     """Fit and forecast all test trajectories."""
     equation = ALL[name]
-    data, truth = test_data(out, name, TESTS)
+    data, truth = test_data(out, name, tests or TESTS)
     errors, found, seconds = [], [], []
     for u in data.astype(np.float64):
         began = time.monotonic()

@@ -23,12 +23,12 @@ FLAGS = {
     "former": ["--operator", "gated-products"],
     "unet": ["--operator", "unet"],
 }
-MINUTES = {"ours": 1.0, "blind": 0.25, "former": 3.0, "unet": 3.0}
+MINUTES = {"ours": 1.0, "blind": 1.0, "former": 3.0, "unet": 3.0}
 TRIED = {"ours": TESTS, "blind": TESTS, "former": 8, "unet": 8}
 """Test trajectories."""
 
 
-def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
+def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0, tests: int = 0) -> Row:
     """Train and test; a failure is a row that says so."""
     minutes = minutes or MINUTES[part]
     folder = out / name / part
@@ -51,7 +51,7 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0) -> Row:
     if usable.exists():
         row["usable_seconds"] = usable.stat().st_mtime - started
     try:
-        return row | _forecasts(out, name, folder, TRIED[part])
+        return row | _forecasts(out, name, folder, tests or TRIED[part])
     except Exception as reason:
         traceback.print_exc()
         return {**row, "failure": f"{type(reason).__name__}: {reason}"}
@@ -81,23 +81,31 @@ def _forecasts(out: Path, name: str, folder: Path, n: int) -> Row:
     torch.set_num_threads(1)
     model, equation = Model.load(folder), ALL[name]
     data, truth = test_data(out, name, n)
-    errors, copying, found, verdicts, seconds = [], [], [], Counter(), []
+    errors, copying, found, verdicts, seconds = [], [], [], [], []
+    codes: Counter[str] = Counter()
     words = ""
     for u in torch.from_numpy(data):
         window, future = u[:OBSERVED], u[OBSERVED:].numpy()
         began = time.monotonic()
         splitter = OperatorSplitter(model)
-        splitter.fit(window, dt=equation.dt, extent=(equation.extent,) * equation.ndim)
+        splitter.fit(
+            window, dt=equation.dt, extent=equation.box, boundary=[equation.walls] * equation.ndim
+        )
         seconds.append(time.monotonic() - began)
         errors.append(nrmse(splitter.predict(PREDICTED).numpy(), future))
         copying.append(nrmse(np.broadcast_to(window[-1].numpy(), future.shape), future))
         found.append(splitter.coefficients_)
-        verdicts[splitter.status_] += 1
+        verdicts.append(splitter.status_)
+        codes.update({issue.code for issue in splitter.issues_})
         words = words or splitter.equation_
     return {
         **summary(errors, found, truth),
         "copying": float(np.mean(copying)),
         "seconds": float(np.median(seconds)),
-        "verdicts": dict(verdicts),
+        "copying_errors": copying,
+        "verdicts": dict(Counter(verdicts)),
+        "verdict_of_each": verdicts,
+        "coefficients_of_each": found,
+        "issues": dict(codes),
         "words": words,
     }

@@ -27,10 +27,10 @@ IN_SPACE = 8
 SUBDOMAINS = 300
 
 
-def work(out: Path, name: str) -> Row:
+def work(out: Path, name: str, tests: int = 0) -> Row:
     """Discover and forecast; failures are counted."""
     equation = ALL[name]
-    data, truth = test_data(out, name, TESTS if equation.ndim == 1 else IN_SPACE)
+    data, truth = test_data(out, name, tests or (TESTS if equation.ndim == 1 else IN_SPACE))
     terms = Features(equation)
     errors, found, seconds, right, reasons = [], [], [], 0, {}
     for u in data.astype(np.float64):

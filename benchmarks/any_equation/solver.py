@@ -23,12 +23,14 @@ CONTOUR = 16
 __all__ = ["irfftn", "rfftn", "solve", "wavenumbers"]
 
 
-def wavenumbers(shape: tuple[int, ...], extent: float) -> tuple[np.ndarray, ...]:
+def wavenumbers(
+    shape: tuple[int, ...], extent: float | tuple[float, ...]
+) -> tuple[np.ndarray, ...]:
     """Wavenumbers of `rfftn`, one broadcastable array per axis."""
-    out = []
+    out, lengths = [], np.broadcast_to(extent, len(shape))
     for axis, n in enumerate(shape):
         frequencies = np.fft.rfftfreq if axis == len(shape) - 1 else np.fft.fftfreq
-        k = 2 * np.pi * frequencies(n, extent / n)
+        k = 2 * np.pi * frequencies(n, lengths[axis] / n)
         out.append(k.reshape([-1 if a == axis else 1 for a in range(len(shape))]))
     return tuple(out)
 

@@ -17,8 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import coarse_data
 from report import page
-from settings import DATA, FLAGS, METHODS, RUNS
+from settings import COARSE, DATA, FLAGS, METHODS, RUNS, data_of
 
 from opsplit._files import write_text
 from opsplit.benchmark.tasks import COLUMNS
@@ -38,14 +39,16 @@ def opsplit(*words: object) -> None:
 def data(chosen: list[str]) -> None:
     """The training sets of equations that are not simulated while training."""
     for physics in chosen:
-        if get_physics(physics).per_environment:
+        if physics in COARSE and not data_of(physics).exists():
+            coarse_data.main(physics, data_of(physics))
+        elif get_physics(physics).per_environment and physics not in COARSE:
             opsplit("generate", physics, "--out", DATA)
 
 
 def train(chosen: list[str], methods: list[str], minutes: float) -> None:
     """Train every method on every equation and keep its learning curve."""
     for physics in chosen:
-        where = ["--data", DATA / physics] if get_physics(physics).per_environment else []
+        where = ["--data", data_of(physics)] if get_physics(physics).per_environment else []
         for method in methods:
             budget = minutes * (2 if method == "zebra" else 1)
             flags = FLAGS.get((physics, method), [])

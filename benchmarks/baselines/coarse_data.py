@@ -1,12 +1,8 @@
 """A small training set of an equation whose own set takes hours: every training dynamics once,
-simulated on the stored points (`Physics.coarse`).
-
-    python benchmarks/baselines/coarse_data.py navier-stokes data/navier-stokes-coarse.npz
-"""
+simulated on the stored points (`Physics.coarse`)."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +33,3 @@ def main(name: str, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     together[order].save(out)
     print(f"{out}: {together}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -10,6 +10,7 @@ from common import RESULTS, Row, read_rows
 from report import line
 
 from opsplit._files import read_json, write_text
+from opsplit.baselines import TRAINED
 
 BENCHMARK = "opsplit benchmark --n 128 --n-unet 24 --cache benchmarks/rows --readme README.md"
 STUDY, SEARCH = "python benchmarks/paper_study", "python benchmarks/search_study"
@@ -149,4 +150,9 @@ def cells(columns: tuple[str, ...]) -> str:
         there = sum(c in found for c in columns)
         (full if there == len(columns) else some if there else none).append(method)
     words = [("measured", full), ("in part", some), ("not measured", none)]
-    return "; ".join(f"{word}: {', '.join(names)}" for word, names in words if names)
+    minutes = [r["training_minutes"] for r in records
+               if r["method"] in TRAINED and r["column"] in columns]  # fmt: skip
+    shown = [f"{word}: {', '.join(names)}" for word, names in words if names]
+    if minutes:
+        shown.append(f"baselines trained for {min(minutes):.0f} to {max(minutes):.0f} minutes")
+    return "; ".join(shown)

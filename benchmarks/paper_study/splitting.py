@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     weights = torch.nn.Parameter(start.repeat(2, 1))
     optimiser = torch.optim.Adam([weights], RATE)
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, args.steps)
-    began = time.process_time()
+    began, aside = time.process_time(), 0.0
     for step in range(1, args.steps + 1):
         state = fields(2 * STATES, draws).unflatten(0, (2, STATES))
         target = torch.stack([alone(state[0], "beta"), alone(state[1], "gamma")])
@@ -54,9 +54,11 @@ def run(args: argparse.Namespace) -> None:
         optimiser.step()
         falling.step()
         if step in stages:
-            minutes = (time.process_time() - began) / 60
+            stopped = time.process_time()
+            minutes = (stopped - began - aside) / 60
             item = {"step": step, "of": args.steps, "n": args.n}
             found = evaluate(family, weights.detach(), args)
+            aside += time.process_time() - stopped
             keep("splitting", args, item, lambda f=found, m=minutes: {**f, "core_minutes": m})
 
 

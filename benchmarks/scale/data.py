@@ -46,7 +46,7 @@ def finish(running: subprocess.Popen[str], seconds: float = 900.0) -> tuple[int,
 def rows(out: Path) -> list[dict]:
     """The rows of a run in the order of the items, without their times."""
     file = out / "rows.jsonl"
-    lines = file.read_text().splitlines()[1:] if file.exists() else []
+    lines = file.read_text().splitlines() if file.exists() else []
     found = [json.loads(line) for line in lines]
     return sorted(({**row, "seconds": 0} for row in found), key=lambda row: row["item"])
 

@@ -26,7 +26,6 @@ LARGEST_JSON = 20_000_000
 """Bytes; what Python makes of JSON takes up to thirty times as many."""
 LOCK = ".opsplit.lock"
 
-
 PART = re.compile(r".+\.(\d+)\.[0-9a-f]{8}\.part")
 """Names of files that are being written, with the number of the process that writes them."""
 
@@ -38,19 +37,22 @@ class Written:
     """What a run may not write over, and the files that it has written so far."""
 
     def __init__(self, inputs: Sequence[Path]) -> None:
-        self.inputs = tuple(inputs)
+        self.inputs = {given.resolve(): given for given in inputs}
+        """What the run reads, by the place where it lies."""
+        self._held = {_identity(given): given for given in inputs if given.exists()}
         self.files: list[Path] = []
 
     def refuse_input(self, path: Path) -> None:
         """Raise if a path is one of the inputs, by whatever name or link, or lies in one."""
         place = path.parent.resolve() / path.name
-        for given in self.inputs:
-            within = given.is_dir() and place.is_relative_to(given.resolve())
-            if within or place == given.resolve() or _same_file(path, given):
-                raise OpsplitError(
-                    f"{path} would be written over {given}, which this run reads; choose another "
-                    "place for the output."
-                )
+        given = next((self.inputs[p] for p in (place, *place.parents) if p in self.inputs), None)
+        if given is None and path.exists():
+            given = self._held.get(_identity(path))
+        if given is not None:
+            raise OpsplitError(
+                f"{path} would be written over {given}, which this run reads; choose another "
+                "place for the output."
+            )
 
     def facts(self, folder: Path, besides: Path) -> dict[str, dict[str, Any]]:
         """Size and hash of every file that was written, by its name as seen from a folder."""
@@ -97,7 +99,8 @@ def fingerprint(*paths: Path) -> str:
             facts = file.stat()
             with open(file, "rb") as stream:
                 if facts.st_size <= left:
-                    digest.update(stream.read())
+                    # Files of the system say that they are empty, and may never end.
+                    digest.update(stream.read(facts.st_size))
                     left -= facts.st_size
                     continue
                 digest.update(f"{facts.st_size} {facts.st_mtime_ns}".encode())
@@ -107,11 +110,10 @@ def fingerprint(*paths: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
+def _identity(path: Path) -> tuple[int, int]:
+    """The same for all names of one file."""
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino
 
 
 @contextlib.contextmanager
@@ -381,12 +383,10 @@ def hardware(device: str = "cpu") -> str:
 
         return torch.cuda.get_device_name()
     name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.split(":", 1)[1].strip()
-                break
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(named, name)
     return f"{name}, {os.cpu_count()} cores"
 
 

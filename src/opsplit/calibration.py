@@ -58,7 +58,8 @@ class Calibration:
         return interpolate(self.coefficients[name], level)
 
     def shown(self, name: str) -> bool:
-        """Whether fresh tests say that the intervals of a coefficient keep their level.
+        """Whether fresh tests say that the intervals of a coefficient, or of the `"forecast"`, keep
+        their level.
 
         A calibration whose coverage was not measured is believed.
         """

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-import operator
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any
 
 import tyro
 
@@ -18,6 +15,7 @@ from opsplit._files import leave_no_empty_folder
 from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
 from opsplit.commands.common import Common
+from opsplit.commands.help import nearest, overview, plain_flags
 from opsplit.errors import OpsplitError
 
 COMMANDS = {
@@ -49,27 +47,22 @@ def command_class(name: str) -> type[Common]:
 
 def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
-    name = arguments[0] if arguments else ""
+    name = arguments[0] if arguments else "--help"
+    if name in ("--help", "-h", "help"):
+        say(overview({one: command_class(one) for one in COMMANDS}))
+        sys.exit(0)
+    if name not in COMMANDS:
+        asked = f"The first word is a command, not {name!r}."
+        known = f"The commands are {', '.join(COMMANDS)}; opsplit --help explains them."
+        say(f"opsplit: {asked}{nearest(name, COMMANDS)} {known}", sys.stderr)
+        sys.exit(2)
+    # Only the command that was asked for is imported: the others take as long again.
+    chosen, rest = command_class(name).for_arguments(arguments[1:])
     # Nobody types None: an option that is not given is left out.
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
-    if name in COMMANDS:
-        # Only the command that was asked for is imported: the others take as long again.
-        chosen, rest = command_class(name), arguments[1:]
-        chosen, rest = chosen.for_arguments(rest)
-        return tyro.cli(chosen, prog=f"opsplit {name}", args=rest, config=config)
-    each = [Annotated[command_class(one), tyro.conf.subcommand(one)] for one in COMMANDS]
-    union: Any = functools.reduce(operator.or_, each)
-    found: Common = tyro.cli(
-        union,
-        prog="opsplit",
-        description="Forecast dynamics a surrogate was never trained on, "
-        "by splitting them into operators it knows.\n\n"
-        f"This is version {__version__}; `opsplit --version` prints it. "
-        "`opsplit COMMAND --help` explains a command.",
-        args=arguments,
-        config=config,
+    return tyro.cli(
+        chosen, prog=f"opsplit {name}", args=rest, config=config, registry=plain_flags()
     )
-    return found
 
 
 @contextmanager
@@ -115,6 +108,9 @@ def _run(arguments: list[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Parse the arguments, run the command; what a user can put right ends in one sentence."""
     safe_streams()
+    if os.environ.get("NO_COLOR"):
+        # The parser knows terminals without colours by this name.
+        os.environ["TERM"] = "dumb"
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         say(f"opsplit {__version__}")

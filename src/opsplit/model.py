@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -219,13 +220,19 @@ def load_config(folder: str | Path) -> ModelConfig:
     return _config(source / "config.json", raw)
 
 
+@cache
+def _other_zoos() -> tuple[Path, ...]:
+    """Folders of models of other installed packages; looking for them takes a while."""
+    return tuple(Path(e.load()) for e in entry_points(group="opsplit.models"))
+
+
 def _homes() -> dict[str, dict[str, Path]]:
     """Directories of the bundled models by name and family.
 
     Other packages, such as opsplit-unets, add a folder by an entry point of `opsplit.models`.
     """
     found: dict[str, dict[str, Path]] = {}
-    for zoo in (ZOO, *(Path(e.load()) for e in entry_points(group="opsplit.models"))):
+    for zoo in (ZOO, *_other_zoos()):
         for config in sorted(zoo.glob("*/*/config.json")):
             families = found.setdefault(config.parents[1].name, {})
             families.setdefault(config.parent.name, config.parent)

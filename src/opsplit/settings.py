@@ -184,9 +184,21 @@ def _hints(cls: type) -> dict[str, Any]:
     return _HINTS[cls]
 
 
+_APART: dict[int, tuple[Any, Any, tuple[Any, ...]]] = {}
+
+
+def _apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Origin and arguments of an annotation, which are looked up for every value."""
+    known = _APART.get(id(hint))
+    if known is None or known[0] is not hint:
+        # The annotation is kept with its number, which belongs to it as long as it lives.
+        known = _APART[id(hint)] = (hint, get_origin(hint), get_args(hint))
+    return known[1:]
+
+
 def _converted(hint: Any, value: Any, what: str, from_file: bool) -> Any:
     """The value in its declared type and range."""
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin, arguments = _apart(hint)
     if origin is Annotated:
         found = _converted(arguments[0], value, what, from_file)
         for limit in arguments[1:]:

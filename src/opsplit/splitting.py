@@ -6,17 +6,29 @@ position `i` of the list is the `i`-th operator of every candidate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, spectrum_of
 
 Scheme = Literal["lie", "strang", "fourth"]
 SCHEMES: tuple[Scheme, ...] = ("lie", "strang", "fourth")
 Flow = Callable[[Tensor, float | Tensor], Tensor]
 """`flow(u, duration) -> u`"""
+
+
+@runtime_checkable
+class Diagonal(Protocol):
+    """A flow that may be no more than a factor of every mode."""
+
+    def __call__(self, u: Tensor, duration: float | Tensor, /) -> Tensor: ...
+
+    def multiplier(self, u: Tensor, duration: float | Tensor, /) -> Tensor | None:
+        """The factors `(E, 1, channel, *modes)` for states `u`; None if the flow does more."""
 
 
 def split_step(
@@ -44,21 +56,48 @@ def split_step(
         raise OpsplitError(f"Unknown splitting scheme {scheme!r}; choose from {list(SCHEMES)}.")
     if len(flows) == 1:
         return flows[0](u, duration)
+    h = duration / refinement
+    if scheme == "strang":
+        # In one go: where steps meet, flows may share their transforms.
+        return run(_palindrome(flows, h) * refinement, u)
     for _ in range(refinement):
-        u = step(flows, u, duration / refinement)
+        u = step(flows, u, h)
     return u
+
+
+def _palindrome(flows: Sequence[Flow], h: float | Tensor) -> list[tuple[Flow, float | Tensor]]:
+    """Half steps, the last operator's whole step, half steps back."""
+    half = [(flow, h / 2) for flow in flows[:-1]]
+    return [*half, (flows[-1], h), *reversed(half)]
+
+
+def run(steps: Sequence[tuple[Flow, float | Tensor]], u: Tensor) -> Tensor:
+    """Flows one after the other; those that only multiply modes share their transforms."""
+    waiting: list[Tensor] = []
+
+    def multiplied(u: Tensor) -> Tensor:
+        factor = math.prod(waiting[1:], start=waiting[0])
+        waiting.clear()
+        ndim = u.ndim - 3
+        return field_of(factor * spectrum_of(u, ndim), u.shape[3:])
+
+    for flow, h in steps:
+        factor = flow.multiplier(u, h) if isinstance(flow, Diagonal) else None
+        if factor is not None:
+            waiting.append(factor)
+            continue
+        u = flow(multiplied(u) if waiting else u, h)
+    return multiplied(u) if waiting else u
 
 
 def lie(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
     """One Lie step: all flows in the order of the list."""
-    for flow in flows:
-        u = flow(u, h)
-    return u
+    return run([(flow, h) for flow in flows], u)
 
 
 def strang(flows: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:
     """One Strang step: half steps, the last operator's whole step, half steps back."""
-    return strang_finish(flows, strang_prefix(flows[:-1], u, h), h)
+    return run(_palindrome(flows, h), u)
 
 
 def strang_prefix(leading: Sequence[Flow], u: Tensor, h: float | Tensor) -> Tensor:

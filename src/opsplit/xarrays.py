@@ -37,7 +37,7 @@ def to_xarray(
         import xarray
     except ImportError:
         raise OpsplitError(
-            "to_xarray() needs the package xarray: pip install opsplit[netcdf]"
+            "to_xarray() needs the package xarray: pip install 'opsplit[netcdf]'"
         ) from None
     data, moments = _numpy(frames), _numpy(times)
     axes = "xyz"[: grid.ndim]

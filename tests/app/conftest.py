@@ -16,7 +16,9 @@ def address() -> Iterator[str]:
     pytest.importorskip("gradio", reason="pip install opsplit[app]")
     from opsplit.app.page import Limits, serve
 
-    page, found = serve(browser=False, limits=Limits(seconds=20, upload_mb=1), wait=False)
+    # A machine that does much else must not end a search early.
+    limits = Limits(seconds=600, usual_seconds=600, upload_mb=1)
+    page, found = serve(browser=False, limits=limits, wait=False)
     yield found
     page.close(verbose=False)
 

@@ -136,6 +136,9 @@ def test_play_in_a_browser_on_a_phone(browser: Any, address: str) -> None:
     frame = page.frame_locator("#film iframe")
     label, before = frame.locator("#moment"), frame.locator(".line").first.get_attribute("d")
     assert (label.text_content() or "").startswith("observed")
+    # The frame of the film is as high as the film.
+    inside = frame.locator("body").evaluate("b => [b.scrollHeight, window.innerHeight]")
+    assert inside[0] <= inside[1]
     frame.locator("#frame").press("End")
     assert (label.text_content() or "").startswith("forecast")
     assert frame.locator(".line").first.get_attribute("d") != before
@@ -162,13 +165,16 @@ def test_a_file_and_a_hostile_file(
     page.reload()
     page.get_by_role("tab", name="Your file").click()
     np.save(tmp_path / "u.npy", sample.observed.data[0, :, 0].numpy())
-    page.fill("#dt input", "0.10101")
+    page.fill("#dt input, #dt textarea", "0.10101")
     page.fill("#extent input, #extent textarea", "16")
     page.set_input_files("#upload input[type=file]", tmp_path / "u.npy")
     page.wait_for_selector("#described pre")
     assert "256 points" in page.inner_text("#described")
     page.click("#explain")
     assert visitor.answer().startswith("Explained")
+    film = page.frame_locator("#film iframe").locator("body")
+    inside = film.evaluate("b => [b.scrollHeight, window.innerHeight]")
+    assert inside[0] <= inside[1], "the film is cut off on a wide screen"
     visitor.leave(address)
 
 

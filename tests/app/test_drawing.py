@@ -83,10 +83,22 @@ def test_every_coefficient_has_a_slider_that_goes_beyond_training(name: str) -> 
         assert least <= knob.low < knob.start < knob.high < most
 
 
+STILL = """() => {
+  const box = document.querySelector('#pad canvas').getBoundingClientRect();
+  const now = [box.x, box.y, box.width].join();
+  const same = now === window.lastBox;
+  window.lastBox = now;
+  return same && box.width > 0;
+}"""
+"""Whether the pad is where it was a frame ago."""
+
+
 def draw(visitor: Visitor, points: Any) -> None:
     """One stroke with the mouse, through shares of the width and the height of the pad."""
     mouse, canvas = visitor.page.mouse, visitor.page.locator("#pad canvas")
     canvas.scroll_into_view_if_needed()
+    # The page may still move: what was typed or answered before is being drawn.
+    visitor.page.wait_for_function(STILL)
     box = canvas.bounding_box()
     for number, (x, y) in enumerate(points):
         mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])

@@ -12,7 +12,8 @@ class Visitor:
         size = {"width": width, "height": 844}
         self.context = browser.new_context(viewport=size, color_scheme=scheme)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        # Conditions are waited for, however busy the machine is.
+        self.page.set_default_timeout(300_000)
         self.asked: list[str] = []
         self.said: list[str] = []
         self.page.on("request", lambda request: self.asked.append(request.url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,21 +46,42 @@ def short_forecast(made: NetworkForecaster, data: Trajectories) -> float:
     return float(errors[0] / errors[1])
 
 
-@pytest.mark.parametrize(("name", "fixture"), [("fno", "waves"), ("geps", "waves"),
-                                               ("mpp", "blinking")])  # fmt: skip
+@pytest.mark.parametrize(("name", "fixture", "steps"), [
+    ("fno", "waves", 120), ("geps", "waves", 120), ("mpp", "blinking", 240)])  # fmt: skip
 def test_a_short_training_beats_a_forecast_that_nothing_changes(
-    name: str, fixture: str, tmp_path: Path, request: pytest.FixtureRequest
+    name: str, fixture: str, steps: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     data = request.getfixturevalue(fixture)
-    made = trained(name, data, tmp_path, 120)
+    made = trained(name, data, tmp_path, steps)
     assert short_forecast(made, data) < 0.5
     assert {"nrmse", "persistence"} < made.facts["forecast"].keys()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+def test_disco_learns_one_mechanism_within_a_budget_of_processor_minutes(
+    waves: Trajectories, tmp_path: Path
+) -> None:
+    """Minutes may hold few steps, so the warm-up must be over after some of them."""
+    settings, fitting = TRAINED["disco"].preset("tiny", 1)
+    budget = Budget(steps=40, minutes=60, validate_every=40)
+    fitting = replace(fitting, budget=budget, learning_rate=1e-2)
+    to_the_right = waves[::2]
+    began = time.process_time()
+    made = settings.train(to_the_right, tmp_path, fitting, "waves", QUIET)
+    spent = time.process_time() - began
+    assert 0 < made.facts["minutes"] <= spent / 60
+    observed, future = to_the_right[:4].windows(OBSERVED, 3), to_the_right[:4].windows(4, 19)
+    still = observed.data[:, -1:].expand_as(future.data)
+    errors = [nrmse(x, future.data).mean() for x in (made.forecast(observed, 4), still)]
+    assert errors[0] < 0.2 * errors[1]
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "zebra"])
 def test_a_training_that_was_stopped_goes_on_exactly(
     name: str, waves: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "zebra":
+        pytest.importorskip("vector_quantize_pytorch")
+        pytest.importorskip("x_transformers")
     from opsplit.baselines.train import Training
 
     whole = trained(name, waves, tmp_path / "whole", 8, every=2)

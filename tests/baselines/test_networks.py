@@ -80,6 +80,22 @@ def test_tokens_attend_alike_wherever_a_periodic_line_is_cut() -> None:
     assert torch.allclose(network(window.roll(8, -1)), network(window).roll(8, -1), atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(32,), (16, 8)])
+def test_embedding_and_first_convolution_are_one_map(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    network = AxialTransformer(MPP(16, 1, 2, patch=4), 2, len(shape)).double()
+    frames = torch.randn(3, 2, *shape).double()
+    apart = network.stem(network.embed(frames))
+    assert torch.allclose(network.tokens(frames), apart, atol=1e-12)
+
+
+def test_a_transformer_of_increments_begins_where_nothing_changes() -> None:
+    settings, _ = TRAINED["mpp"].preset("cpu", 1)
+    window = torch.randn(2, OBSERVED, 1, 64, generator=torch.Generator().manual_seed(0))
+    still = settings.build(facts((64,)))(window)
+    assert torch.allclose(still, window[:, -1], atol=1e-5)
+
+
 def test_the_transformer_follows_the_mean_and_the_size_of_a_window() -> None:
     network = random_transformer(1)
     window = torch.randn(1, OBSERVED, 1, 32).double()

@@ -107,7 +107,7 @@ def test_an_empty_cell_is_missing(tmp_path: Path) -> None:
         ("a,b,c\n0,0,1\n1,1,2\n", "name them t, x and the fields"),
         ("t,x,u\n0,zero,1\n", "cannot be read as CSV"),
         ("t,x,u\n", "holds no numbers"),
-        ("", "holds no numbers"),
+        ("", "it is empty"),
         ("t,x,u,u\n0,0,1,1\n1,0,1,1\n", "as many different names"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -379,6 +381,59 @@ def test_a_bomb_in_an_archive(tmp_path: Path) -> None:
                 np.lib.format.write_array(stream, np.zeros(9_000_000))
     with pytest.raises(OpsplitError, match="claims"):
         opsplit.read(path)
+
+
+@pytest.mark.parametrize("way", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_are_inflated_only_as_far_as_asked(tmp_path: Path, way: int) -> None:
+    """Python inflates such members a buffer of compressed bytes at a time, whatever is asked."""
+    np.save(tmp_path / "u.npy", np.ones((8, 16)))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", way) as archive:
+        archive.write(tmp_path / "u.npy", "u.npy")
+    with pytest.raises(OpsplitError, match="numpy does not use"):
+        opsplit.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#" + "a" * 1_000_000 + "\n1,2\n3,4\n",
+        "#" + "a = " * 1_000_000 + "\n1,2\n3,4\n",
+        "t,x," + "[ " * 100_000 + "\n1,2,3\n",
+        "#\n" * 3_000_000,
+    ],
+)
+def test_no_pattern_takes_long_on_a_long_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    began = time.process_time()
+    with contextlib.suppress(OpsplitError):
+        opsplit.read(tmp_path / "a.csv")
+    assert time.process_time() - began < 5
+
+
+def test_numbers_and_names_that_no_file_can_have(tmp_path: Path) -> None:
+    np.save(tmp_path / "pair.npy", np.ones((8, 16), [("real", "f4"), ("imag", "U4")]))
+    (tmp_path / "empty.csv").touch()
+    for name in ("pair.npy", "empty.csv", "x" * 300 + ".npy"):
+        with pytest.raises(OpsplitError, match=name[:4]):
+            opsplit.read(tmp_path / name)
+    (tmp_path / "dt.csv").write_text("# dt = 1e999\n1,2\n3,4\n")
+    with warnings.catch_warnings(), pytest.raises(OpsplitError, match="times must increase"):
+        warnings.simplefilter("error")
+        opsplit.read(tmp_path / "dt.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert opsplit.read(np.ones((8, 16)), times=1e300 * np.arange(8)).times[1] == 1e300
+
+
+@pytest.mark.parametrize("way", ["field", "times"])
+def test_many_small_chunks_are_refused(tmp_path: Path, way: str) -> None:
+    """Two kilobytes of file, of which HDF5 would make 6 GB."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        chunks = (1, 1) if way == "field" else (8, 16)
+        file.create_dataset("u", (1000, 1000) if way == "field" else (8, 16), "f4", chunks=chunks)
+        file.create_dataset("t", (10**6,) if way == "times" else (1000,), "f8", chunks=(1,))
+    with pytest.raises(OpsplitError, match="1000000 chunks of"):
+        opsplit.read(tmp_path / "a.h5")
 
 
 def test_names_from_a_file_do_not_spoil_a_message(tmp_path: Path) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 import opsplit
 from opsplit.errors import OpsplitError
+from opsplit.io.mat_arrays import mat_arrays
 
 io = pytest.importorskip("scipy.io")
 RNG = np.random.default_rng(3)
@@ -134,3 +141,83 @@ def test_cut_files(version: str, tmp_path: Path) -> None:
         (tmp_path / "a.mat").write_bytes(whole[:size])
         with pytest.raises(OpsplitError):
             opsplit.read(tmp_path / "a.mat").frames()
+
+
+TYPES = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c16", "c8")
+
+
+@given(
+    values=arrays(st.sampled_from(TYPES), array_shapes(min_dims=2, max_dims=4, max_side=4)),
+    form=st.sampled_from(["4", "5", "5 packed"]),
+)
+def test_arrays_are_those_of_scipy(
+    tmp_path_factory: pytest.TempPathFactory, values: np.ndarray, form: str
+) -> None:
+    path = tmp_path_factory.mktemp("mat") / "a.mat"
+    held = {"a": values, "words": "some", "flags": values == 0, "b2": values[:1], "c": [[2.5]]}
+    if form == "4":
+        assume(values.ndim == 2 and values.dtype.str[1:] not in ("i1", "u4", "i8", "u8"))
+        held.pop("flags")
+        io.savemat(path, held, format="4")
+    else:
+        io.savemat(path, held, do_compression="packed" in form)
+    found, known = mat_arrays(path), io.loadmat(path)
+    assert found.keys() == {"a", "b2", "c"}
+    for name, array in found.items():
+        whole = array.read((slice(None),) * len(array.shape))
+        assert array.shape == known[name].shape and whole.dtype == array.dtype
+        np.testing.assert_array_equal(whole, known[name])
+    np.testing.assert_array_equal(found["a"].read((0, slice(0, None, 2))), known["a"][0, ::2])
+
+
+def test_the_other_byte_order(tmp_path: Path) -> None:
+    def element(kind: int, content: bytes) -> bytes:
+        return struct.pack(">II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+    values = np.arange(6.0).reshape(2, 3)
+    head = element(6, struct.pack(">II", 6, 0)) + element(5, struct.pack(">2i", 2, 3))
+    name = struct.pack(">HH4s", 1, 1, b"u")  # Length, type and content in one tag.
+    content = head + name + element(9, values.T.astype(">f8").tobytes())
+    (tmp_path / "a.mat").write_bytes(b"MATLAB".ljust(124) + b"\1\0MI" + element(14, content))
+    found = mat_arrays(tmp_path / "a.mat")["u"]
+    np.testing.assert_array_equal(found.read((slice(None), slice(None))), values)
+
+
+def with_packed(file: bytes, content: bytes) -> bytes:
+    """A file with its first array replaced by something compressed."""
+    inner, after = zlib.compress(content), 136 + struct.unpack_from("<I", file, 132)[0]
+    return file[:128] + struct.pack("<II", 15, len(inner)) + inner + file[after:]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_types_that_do_not_exist_are_refused(packed: bool, tmp_path: Path) -> None:
+    """scipy looks such a type up in memory that is not its own, and may end the process."""
+    io.savemat(tmp_path / "a.mat", {"usol": RNG.normal(size=(8, 8)), "t": np.arange(8.0)})
+    whole = (tmp_path / "a.mat").read_bytes()
+    length = struct.unpack_from("<I", whole, 132)[0]
+    place = whole.index(struct.pack("<II", 9, 8 * 64))
+    for kind in (0, 8, 10, 11, 14, 15, 18, 200, 70_000, 2**32 - 1):
+        spoilt = whole[:place] + struct.pack("<I", kind) + whole[place + 4 :]
+        if packed:
+            inner = zlib.compress(spoilt[128 : 136 + length])
+            spoilt = (
+                whole[:128] + struct.pack("<II", 15, len(inner)) + inner + whole[136 + length :]
+            )
+        (tmp_path / "a.mat").write_bytes(spoilt)
+        with pytest.raises(OpsplitError, match=r"a\.mat"):
+            opsplit.read(tmp_path / "a.mat").frames()
+
+
+def test_what_is_compressed_is_not_inflated_beyond_its_claim(tmp_path: Path) -> None:
+    """300 kB that would become 300 MB."""
+    io.savemat(tmp_path / "a.mat", {"usol": np.zeros((8, 8)), "t": np.arange(8.0)})
+    whole = (tmp_path / "a.mat").read_bytes()
+    length = struct.unpack_from("<I", whole, 132)[0]
+    bomb = with_packed(whole, whole[128 : 136 + length] + bytes(300_000_000))
+    (tmp_path / "a.mat").write_bytes(bomb)
+    tracemalloc.start()
+    try:
+        assert opsplit.read(tmp_path / "a.mat").frames().shape == (8, 1, 8)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()

@@ -41,13 +41,34 @@ def test_orders_are_numbers_of_derivatives() -> None:
     assert (parse("0*0:x").order, parse("0*0@lap").order, parse("0*1*1").degree) == (1, 2, 3)
 
 
-@pytest.mark.parametrize("bad", ["w", "lapx", "x..y", "lap.lap.lap.lap.lap", "X"])
+@pytest.mark.parametrize(
+    "bad", ["w", "lapx", "over", "over1.5", "x..y", "lap.lap.lap.lap.lap", "X"]
+)
 def test_unknown_filters_are_refused(bad: str) -> None:
     with pytest.raises(OpsplitError, match="Unknown filter"):
         Spectral(linear=Derivatives((bad,)))
 
 
-@pytest.mark.parametrize("term", ["0*q", "1", "0:y", "0*0@z", "*".join("0" * 9)])
+@given(added=st.integers(2_000, 10**7))
+def test_a_denominator_divides_point_by_point(added: int) -> None:
+    (x,) = LINE.axes()
+    u, v = torch.sin(3 * x), torch.cos(2 * x) + 1.1
+    terms = (f"1:over{added}", f"0*0*1:over{added}", "0*1:over0")
+    way = Products(terms, dealias=1.0)
+    family = Spectral(2, linear=Derivatives(()), nonlinearity=way)
+    weights = torch.zeros(3, 2, 3, dtype=torch.float64)
+    weights[range(3), 0, range(3)] = 1
+    operators = family.prepare(weights.flatten(1), LINE)
+    found = family.rate(operators, torch.stack([u, v]).expand(3, 1, 2, 32))[:, 0, 0]
+    below = v + added * 1e-4
+    torch.testing.assert_close(found, torch.stack([1 / below, u * u / below, u / v]))
+    assert [parse(text).degree for text in terms] == [-1, 1, 0]
+    assert all(parse(text).pointwise for text in terms)
+
+
+@pytest.mark.parametrize(
+    "term", ["0*0@over5", "0:x.over5", "0:over5.lap", "0*q", "1", "0:y", "0*0@z", "*".join("0" * 9)]
+)
 def test_terms_of_other_fields_are_refused(term: str) -> None:
     with pytest.raises(OpsplitError):
         Spectral(nonlinearity=Products((term,)))
@@ -143,5 +164,5 @@ def test_reactions_without_transforms_flow_as_with_them(per_operator: bool) -> N
     alone = prepared.take(torch.tensor([0]))
     torch.testing.assert_close(family.rate(prepared, u)[:1], family.rate(alone, u[:1]))
     own = h[:1] if isinstance(h, torch.Tensor) else h
-    torch.testing.assert_close(family.flow(alone, u[:1], own), family._flow(alone, u[:1], own))
+    torch.testing.assert_close(family.flow(alone, u[:1], own), family._flow(alone, own)(u[:1]))
     torch.testing.assert_close(family.flow(prepared, u, h)[:1], family.flow(alone, u[:1], own))

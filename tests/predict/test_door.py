@@ -14,8 +14,10 @@ import torch
 import opsplit
 from opsplit import Grid, OperatorSplitter, OpsplitError, OpsplitWarning, Trajectories
 from opsplit.errors import no_warnings
+from opsplit.io.assemble import Flags
 from opsplit.model import Model
 from opsplit.physics import AdvectionDiffusion, GrayScott
+from opsplit.predict import door
 from opsplit.predict.compatibility import Code
 from opsplit.search import Beam, Objective, Pursuit
 
@@ -107,6 +109,14 @@ def test_boundaries_of_the_data_are_not_replaced(fit: Fit, made: Trajectories) -
             fit(ends)
         with pytest.raises(OpsplitError, match=f"boundaries {word}"):
             fit(opsplit.read(made.data[0].numpy(), axes="t,c,x", dt=DT, boundary=word))
+
+
+def test_one_word_is_the_boundary_of_all_axes_of_an_array() -> None:
+    config = opsplit.load_model("gray-scott").config
+    found = door.observe(
+        np.zeros((4, 2, 8, 8)), config, Flags(dt=1.0, extent=1.0, boundary="neumann")
+    )
+    assert found.grid.boundary == ("neumann", "neumann")
 
 
 @pytest.fixture(scope="module")

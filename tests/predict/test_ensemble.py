@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import pytest
@@ -67,7 +71,7 @@ Run = Callable[[str], Any]
 
 
 def rows(place: Path) -> list[dict[str, Any]]:
-    lines = (place / "rows.jsonl").read_text().splitlines()[1:]
+    lines = (place / "rows.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     return sorted(({**row, "seconds": None} for row in found), key=lambda row: row["item"])
 
@@ -78,7 +82,7 @@ def test_every_trajectory_has_a_row_and_a_run_that_was_cut_goes_on(
     out = folder.parent / "out"
     assert run("predict runs --out out") == 1
     said = capsys.readouterr().out
-    assert "8 trajectories (8 now)" in said and "runs/broken.npz: " in said
+    assert "8 trajectories (8 now)" in said and "runs/broken.npz cannot be read" in said
     whole = rows(out)
     assert [row["item"] for row in whole] == [
         "runs/broken.npz",
@@ -94,12 +98,12 @@ def test_every_trajectory_has_a_row_and_a_run_that_was_cut_goes_on(
     # The same command after a stop in the middle of a row makes the rest and nothing twice.
     journal = out / "rows.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join(lines[:4]) + lines[4][:30])
+    journal.write_text("".join(lines[:3]) + lines[3][:30])
     assert run("predict runs --out out") == 1
     assert "8 trajectories (5 now)" in capsys.readouterr().out
     assert rows(out) == whole
     assert run("predict runs --out out --seed 1") == 2
-    assert "other settings" in capsys.readouterr().err
+    assert "not from this command (seed 0, not 1)" in capsys.readouterr().err
 
 
 def test_each_row_is_the_answer_to_its_trajectory_alone(
@@ -142,6 +146,58 @@ def test_files_are_named_by_folders_and_patterns(folder: Path) -> None:
         data_files([folder / "z*.npz"])
 
 
+def test_a_folder_is_not_read_twice_by_a_link_back(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "u.npy").touch()
+    (tmp_path / "a" / "b" / "back").symlink_to(Path("..") / ".." / "a")
+    (tmp_path / "a" / "other").symlink_to("b")
+    names = [str(path.relative_to(tmp_path)) for path in data_files([tmp_path / "a"])]
+    assert names == ["a/b/u.npy", "a/other/u.npy"]
+
+
+def test_an_ensemble_keeps_what_it_reads_and_what_is_not_its_own(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(folder / "r0.npz", data / "r0.npz")
+    for line in (f"predict {data} --out {data}", f"predict {data} --out {data}/deep/out"):
+        assert run(line) == 2
+        assert "choose another" in capsys.readouterr().err
+        assert [path.name for path in data.glob("**/[!.]*") if path.is_file()] == ["r0.npz"]
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("report.html", "rows.jsonl"):
+        (out / name).write_text("notes of somebody")
+        assert run(f"predict {data} --out {out}") == 2
+        assert f"{name} is there already" in capsys.readouterr().err
+        assert (out / name).read_text() == "notes of somebody"
+        (out / name).unlink()
+    assert run(f"predict {data} --out {out}") == 0
+
+
+def test_files_of_any_name_and_links_to_nothing_are_rows(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    names = [b"\xff\x1b[31m.npz", "\u202e<script>.npz".encode(), b"50%#2 & more.npz"]
+    for name in names:
+        shutil.copy(folder / "deep" / "one.npz", os.fsencode(data) + b"/" + name)
+    (data / "gone.npz").symlink_to("nowhere")
+    os.mkfifo(data / "pipe.npz")
+    assert run(f"predict {data} --out {tmp_path}/out") == 1
+    found = rows(tmp_path / "out")
+    wrong = [Path(row["file"]).name for row in found if row["status"] == "failed"]
+    assert len(found) == 5 and wrong == ["gone.npz", "pipe.npz"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "\u202e" not in page and "<script>." not in page
+    targets = re.findall('href="(forecasts/[^"]*)"', page)
+    assert len(targets) == 3
+    for target in targets:
+        assert os.path.exists(os.fsencode(tmp_path / "out") + b"/" + unquote_to_bytes(target))
+
+
 def test_a_failed_item_is_a_row_for_every_trajectory() -> None:
     item = Item("a.npz", (3, 4))
     found = rows_of(Outcome(item, None, "It hangs."))
@@ -160,11 +216,12 @@ def test_items_are_small_whatever_the_size_of_a_trajectory(folder: Path) -> None
 
 
 def test_the_table_is_csv_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [{"item": "a", "c": 0.1}, {"item": "b", "reason": "broken, of course"}]
+    held = [{"item": "=a", "c": 0.1}, {"item": "b", "reason": "broken, of course"}]
     parquet = pytest.importorskip("pyarrow.parquet")
     whole = parquet.read_table(write_table(tmp_path, held)).to_pylist()
     assert whole == [{"reason": None, **held[0]}, {"c": None, **held[1]}]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with open(write_table(tmp_path, held)) as stream:
         lines = list(csv.DictReader(stream))
+    assert lines[0]["item"] == "'=a"  # No formula.
     assert lines[0]["c"] == "0.1" and lines[1]["reason"] == "broken, of course"

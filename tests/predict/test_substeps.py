@@ -12,8 +12,8 @@ from opsplit.dictionary import OperatorDictionary
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.predict.estimator import OperatorSplitter
-from opsplit.predict.questions import Finer, answered
-from opsplit.predict.substeps import MOST, persistence_error, search_substeps, splitting_error
+from opsplit.predict.questions import Finer, Split, answered, splitting_errors
+from opsplit.predict.substeps import MOST, persistence_error, search_substeps
 from opsplit.search import Beam, Composition, Objective, Pursuit, SearchResult, Strategy
 
 LENGTH, POINTS, DT = 16.0, 64, 0.5
@@ -86,7 +86,7 @@ def test_the_splitting_error_falls_with_the_order_of_the_scheme(
         # Short steps, where the operators' own integrator is as good as exact.
         objective = Objective(stiff, window, GRID, DT / 5, scheme)  # type: ignore[arg-type]
         counts = (4, 8, 16)
-        errors = [splitting_error(objective.refined(n), both) for n in counts]
+        errors = [splitting_errors([objective.refined(n)], [both])[0] for n in counts]
         assert fitted_order([1 / n for n in counts], errors) == pytest.approx(order, abs=0.25)
 
 
@@ -96,12 +96,12 @@ def test_operators_that_commute_keep_one_substep(exact: Exact, observe: Observe)
     result, same = found(SEARCH, objective)
     assert len(result.pick) == 2
     assert same.refinement == 1
-    assert splitting_error(objective, result.pick) < 1e-6
+    assert splitting_errors([objective], [result.pick])[0] < 1e-6
 
 
 def test_one_operator_has_no_splitting_error(stiff: OperatorDictionary, window: Tensor) -> None:
     pick: Composition = Beam(max_parts=1).run(Objective(stiff, window, GRID, DT), None).pick
-    assert splitting_error(Objective(stiff, window, GRID, DT), pick) == 0.0
+    assert splitting_errors([Objective(stiff, window, GRID, DT)], [pick]) == [0.0]
 
 
 def test_finer_splitting_that_explains_no_more_is_given_up(
@@ -112,7 +112,9 @@ def test_finer_splitting_that_explains_no_more_is_given_up(
     asking = search_substeps(Finer(objective, 1))
     first, second = next(asking), SEARCH.run(objective, None)
     assert first.refinement == 1
-    finer = asking.send((second, objective))
+    split = asking.send((second, objective))
+    assert isinstance(split, Split)
+    finer = asking.send(splitting_errors([split.objective], [split.pick])[0])
     assert isinstance(finer, Finer) and finer.refinement > 1
     with pytest.raises(StopIteration) as end:
         asking.send((second, objective.refined(finer.refinement)))

@@ -10,18 +10,25 @@ import torch
 
 from opsplit import OperatorSplitter, Trajectories, pretrain
 from opsplit.cli import main
+from opsplit.errors import OpsplitWarning
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.pretrain import Budget, Execution
 from opsplit.pretrain.config import TrainConfig, preset_settings
 
 
-def reaction_diffusion(r: np.ndarray, d: np.ndarray, frames: int, seed: int) -> np.ndarray:
-    """`u_t = r (u - u^3) + d u_xx` on 64 points of a box of length 4, by small Strang steps."""
+def reaction_diffusion(
+    r: np.ndarray, d: np.ndarray, frames: int, seed: int, sign: float = 0.0
+) -> np.ndarray:
+    """`u_t = r (u - u^3) + d u_xx` on 64 points of a box of length 4, by small Strang steps.
+
+    Fields are even or odd about the middle of the box where `sign` is 1 or -1.
+    """
     rng = np.random.default_rng(seed)
     k = 2 * np.pi * np.fft.rfftfreq(64, 4 / 64)
     modes = rng.normal(size=(len(r), 33, 2)) @ [1, 1j] * (np.arange(33) <= 5)
     u = np.fft.irfft(modes, 64)
+    u = u + sign * u[:, ::-1]
     u = 0.8 * u / np.abs(u).max(1, keepdims=True)
     out, h = [u], 0.05 / 20
     for _ in range(frames - 1):
@@ -118,9 +125,34 @@ def test_terms_that_the_user_gives_are_printed(data: Trajectories, tmp_path: Pat
     assert model.dictionary.terms["D"].text == "u_xx"
 
 
-def test_walls_get_a_network(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("word", "sign"), [("neumann", 1.0), ("dirichlet", -1.0)])
+def test_fields_between_walls_are_continued(word: str, sign: float, tmp_path: Path) -> None:
+    """Half of a field with the symmetry of the walls gives the operators of the whole."""
+    r = np.repeat([*np.linspace(0.5, 3, 3), *[0.0] * 3], 3)
+    d = np.repeat([*[0.0] * 3, *np.linspace(0.005, 0.03, 3)], 3)
+    u = reaction_diffusion(r, d, 12, 1, sign)[..., :32]
+    walled = Trajectories.from_numpy(
+        u.astype(np.float32), dt=0.05, extent=2.0, boundary=word, coefficients={"r": r, "D": d}
+    )
+    with pytest.warns(OpsplitWarning, match=f"between walls .x: {word}"):
+        model = pretrain(walled, tmp_path / "w", training=short(2), preset="tiny", execution=QUIET)
+    assert model.config.grid == Grid((64,), (4.0,))
+    assert model.metrics["structure"]["verdict"] == "good for compositions"
+    texts = {k: t.text for k, t in model.dictionary.terms.items()}
+    assert texts == {"r": "u - u^3", "D": "u_xx"}
+    window = reaction_diffusion(np.array([2.0]), np.array([0.02]), 30, 2, sign)[0, :, :, :32]
+    splitter = OperatorSplitter(model)
+    with pytest.warns(OpsplitWarning, match="between walls"):
+        splitter.fit(window[:16].astype(np.float32), dt=0.05, extent=2.0, boundary=word)
+    error = np.linalg.norm(splitter.predict(14) - window[16:]) / np.linalg.norm(window[16:])
+    assert error < 1e-3
+    assert splitter.coefficients_["r"] == pytest.approx(2.0, rel=0.01)
+    assert splitter.coefficients_["D"] == pytest.approx(0.02, rel=0.02)
+
+
+def test_open_ends_get_a_network(tmp_path: Path) -> None:
     u = torch.rand(4, 24, 1, 16)
-    grid = Grid((16,), (1.0,), "reflect")
+    grid = Grid((16,), (1.0,), "open")
     known = {"q": torch.tensor([1.0, 1.0, 2.0, 2.0]).double()}
     walled = Trajectories(u, torch.arange(24).double(), grid, ("u",), known)
     model = pretrain(walled, tmp_path / "w", training=short(2), preset="tiny", execution=QUIET)

@@ -18,15 +18,14 @@ from opsplit.pretrain import Budget, Execution
 from opsplit.pretrain.auto import (
     Structure,
     assemble,
-    is_weak,
     learn_structure,
-    structure_words,
 )
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence, white_noise
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import learn, mechanisms, used_terms
+from opsplit.pretrain.verdict import is_weak, structure_words
 
 
 class Ticking:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from opsplit.hypernetwork.config import Recipe
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.batch import Batch
 from opsplit.pretrain.config import Batches, TrainConfig
-from opsplit.pretrain.sources import FreshSource, StoredSource, _uneven, resolved_frames
+from opsplit.pretrain.sources import (
+    FreshSource,
+    StoredSource,
+    _uneven,
+    lost_frames,
+    resolved_frames,
+)
 from opsplit.trajectories import Trajectories
 
 
@@ -290,3 +297,21 @@ def test_broken_trajectories_are_refused() -> None:
     stored.data[1, 3] = torch.nan
     with pytest.raises(OpsplitError, match="1 of 3 trajectories hold NaN"):
         StoredSource(stored)
+
+
+def test_coefficients_that_are_no_numbers_are_refused() -> None:
+    stored = numbered([0, 1, 1], 8)
+    name = next(iter(stored.coefficients))
+    stored.coefficients[name][1] = torch.nan
+    with pytest.raises(OpsplitError, match=f"The coefficient {name} is not a finite number"):
+        StoredSource(stored)
+
+
+@given(power=st.integers(-25, 25))
+def test_fields_of_any_size_have_a_scale(power: int) -> None:
+    """Squares of single precision overflow beyond 1e19."""
+    stored = numbered([0, 1, 1], 8)
+    usual = StoredSource(stored).facts("any").scale
+    scaled = replace(stored, data=stored.data * 10.0**power)
+    assert StoredSource(scaled).facts("any").scale == pytest.approx(usual * 10.0**power, rel=1e-4)
+    assert torch.equal(lost_frames(scaled, 1e-4), lost_frames(stored, 1e-4))

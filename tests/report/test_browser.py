@@ -27,7 +27,7 @@ DESK = {"width": 1280, "height": 800}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api.expect.set_options(timeout=30_000)
+    api.expect.set_options(timeout=300_000)
     with api.sync_playwright() as driver:
         # The sandbox refuses root and most containers; the pages are our own.
         found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -54,6 +54,7 @@ def test_page(browser: Any, address: str, size: dict[str, int], scheme: str) -> 
     context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
+    page.set_default_timeout(300_000)
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -99,6 +100,7 @@ def test_page(browser: Any, address: str, size: dict[str, int], scheme: str) -> 
 
 def test_copying_where_the_clipboard_is_closed(browser: Any, address: str) -> None:
     page = browser.new_page()
+    page.set_default_timeout(300_000)
     page.add_init_script("delete Navigator.prototype.clipboard")
     page.goto(address)
     page.click("#copy")

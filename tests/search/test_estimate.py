@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -84,15 +85,15 @@ def test_where_operators_disagree_the_pick_stands_and_the_spread_grows() -> None
 
 def test_opposite_operators_never_join() -> None:
     both = three().merge(replace(three(), coefficients={"c": -three().coefficients["c"]}))
-    table = Mechanisms.of(both.coefficients, len(both), torch.zeros(1).double())
-    apart = table.opposite(torch.tensor([[0], [3]]))
-    assert apart[0].nonzero()[:, 0].tolist() == [9, 10, 11]
-    assert not bool(apart[1].any())
+    table = Mechanisms.of(both.coefficients, len(both))
+    apart = table.opposite(np.array([[0], [3]]))
+    assert np.flatnonzero(apart[0]).tolist() == [9, 10, 11]
+    assert not apart[1].any()
 
 
 def test_a_mechanism_is_no_rival_of_itself() -> None:
     """Where no operator of another mechanism is possible, nothing acts alike."""
-    known = Mechanisms(torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), ("c", "D"))
-    impossible = torch.tensor([5.0, 5.0, -torch.inf])
-    assert _rival(cast(Screen, None), known, 1, [], impossible) is None
-    assert _rival(cast(Screen, None), known, 1, [], torch.tensor([5.0, 5.0, 4.99])) == 2
+    known = Mechanisms(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), ("c", "D"))
+    screen = cast(Screen, SimpleNamespace(mechanisms=known))
+    assert _rival(screen, 1, [], np.array([5.0, 5.0, -np.inf])) is None
+    assert _rival(screen, 1, [], np.array([5.0, 5.0, 4.99])) == 2

@@ -159,7 +159,7 @@ def _files(
     np.savez(data, **arrays)
     forecast_figure(splitter, forecast, picture)
     lower = upper = None
-    if splitter.coefficient_intervals_:
+    if splitter.has_band_:
         ends = splitter.predict(task.steps, return_interval=0.9)[1:]
         lower, upper = (e.data[0] if isinstance(e, opsplit.Trajectories) else e for e in ends)
     write_report(

@@ -42,7 +42,9 @@ class Limits:
     """What one visitor may ask for."""
 
     seconds: float = 60.0
-    """Time of a search."""
+    """Longest time of a search."""
+    usual_seconds: float = 20.0
+    """Time of a search, if the visitor says nothing."""
     upload_mb: float = 50.0
     steps: int = 64
     waiting: int = 16
@@ -57,7 +59,7 @@ def _gradio() -> Any:
         import gradio
     except ImportError:
         raise OpsplitError(
-            "`opsplit app` needs the package gradio: pip install opsplit[app]"
+            "`opsplit app` needs the package gradio: pip install 'opsplit[app]'"
         ) from None
     return gradio
 
@@ -152,7 +154,11 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     with gr.Row():
         seed = gr.Number(1, label="Seed", precision=0)
         seconds = gr.Slider(
-            1, limits.seconds, value=min(20, limits.seconds), step=1, label="Seconds at most"
+            1,
+            limits.seconds,
+            value=min(limits.usual_seconds, limits.seconds),
+            step=1,
+            label="Seconds at most",
         )
     go = gr.Button("Observe and forecast", variant="primary", elem_id="play")
 
@@ -206,19 +212,24 @@ def _ranges(name: str, values: Any) -> str:
 def _file_inputs(gr: Any, limits: Limits) -> Inputs:
     fitting = ["auto", *bundled()]
     file = gr.File(
-        label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .h5, .nc or .mat", elem_id="upload",
-        file_types=[".npy", ".npz", ".h5", ".hdf5", ".nc", ".mat"], type="filepath",
+        label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .csv, .h5, .nc or .mat",
+        file_types=[".npy", ".npz", ".csv", ".tsv", ".txt", ".h5", ".hdf5", ".nc", ".mat"],
+        type="filepath", elem_id="upload",
     )  # fmt: skip
     with gr.Row():
         axes = gr.Textbox(label="Axes, such as t,x (if the guess is wrong)", elem_id="axes")
-        dt = gr.Number(None, label="Time between frames", elem_id="dt")
+        dt = gr.Textbox(label="Time between frames, such as 0.1", elem_id="dt")
         extent = gr.Textbox(label="Length of every axis, such as 16 or 1,1", elem_id="extent")
     described = gr.HTML(elem_id="described")
     with gr.Row():
         model = gr.Dropdown(fitting, value="auto", label="Model", elem_id="model")
         steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
         seconds = gr.Slider(
-            1, limits.seconds, value=min(30, limits.seconds), step=1, label="Seconds at most"
+            1,
+            limits.seconds,
+            value=min(limits.usual_seconds, limits.seconds),
+            step=1,
+            label="Seconds at most",
         )
     go = gr.Button("Explain and forecast", variant="primary", elem_id="explain")
     told = [file, axes, dt, extent]
@@ -231,18 +242,24 @@ def _file_inputs(gr: Any, limits: Limits) -> Inputs:
     return go, inputs
 
 
-def _said(axes: str, dt: float | None, extent: str) -> dict[str, Any]:
+def _said(axes: str, dt: str, extent: str) -> dict[str, Any]:
     """The corrections of a user, as `opsplit.read` takes them."""
+    try:
+        step = float(dt) if dt.strip() else None
+    except ValueError:
+        raise OpsplitError(
+            f"The time between frames is a number, such as 0.1, not {dt!r}."
+        ) from None
     try:
         lengths = [float(x) for x in extent.split(",")] if extent.strip() else None
     except ValueError:
         raise OpsplitError(
             f"Lengths are numbers with commas, such as 1,1, not {extent!r}."
         ) from None
-    return {"axes": axes.strip() or None, "dt": dt or None, "extent": lengths}
+    return {"axes": axes.strip() or None, "dt": step, "extent": lengths}
 
 
-def _described(path: str | None, axes: str, dt: float | None, extent: str) -> str:
+def _described(path: str | None, axes: str, dt: str, extent: str) -> str:
     """What a file holds and what is wrong with it, or one sentence."""
     if path is None:
         return ""

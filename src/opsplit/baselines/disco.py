@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,6 +22,9 @@ from opsplit.pretrain.data import Data, is_stored
 from opsplit.pretrain.loop import Execution
 from opsplit.pretrain.run import pretrain
 from opsplit.trajectories import Trajectories
+
+WARM_UP = 20
+"""Steps of the linear warm-up within a budget of minutes, which may hold only a hundred steps."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,19 @@ class DISCO(Baseline):
     def train(
         self, data: Data, folder: Path, fitting: Fitting, name: str, execution: Execution
     ) -> Direct:
+        budget = fitting.budget
+        # Minutes of one core, however many others share it: budgets of methods are equal.
+        execution = replace(execution, processor_time=execution.device == "cpu")
         training = TrainConfig(
             recipe="codebook" if is_stored(data) else "in-context",
-            budget=fitting.budget,
+            budget=budget,
             batches=Batches(environments=fitting.batch, states=self.states),
             optimiser=Optimiser(
                 fitting.learning_rate,
                 fitting.weight_decay,
-                warm_up=max(1, min(1000, round(fitting.warm_up * fitting.budget.steps))),
+                warm_up=WARM_UP
+                if budget.minutes
+                else max(1, min(1000, round(fitting.warm_up * budget.steps))),
                 clip=fitting.clip or 1e12,
             ),
             seed=fitting.seed,

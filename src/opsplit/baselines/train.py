@@ -34,8 +34,10 @@ from opsplit.trajectories import Trajectories
 
 UNSEEN = 2**40
 """Seeds of validation windows begin here."""
-VALIDATED, FORECAST = 32, 16
-"""Held-out windows of a validation, and frames of the forecast at the end."""
+VALIDATED = 32
+"""Held-out windows of a validation."""
+FORECASTS, FORECAST = 8, 16
+"""Held-out windows of the forecast at the end, and its frames."""
 
 
 def train_network(
@@ -193,7 +195,7 @@ class Training:
 
     def forecast_errors(self, made: NetworkForecaster) -> dict[str, float]:
         """NRMSE of forecasts of held-out windows, and of a forecast that nothing changes."""
-        windows = self.draw(VALIDATED, OBSERVED + FORECAST, UNSEEN + 1, held_out=True)
+        windows = self.draw(FORECASTS, OBSERVED + FORECAST, UNSEEN + 1, held_out=True)
         frames = windows.frames.cpu() * self.facts.scale
         observed, future = frames[:, :OBSERVED], frames[:, OBSERVED:]
         times = torch.arange(OBSERVED, dtype=torch.float64) * self.facts.dt

@@ -119,10 +119,19 @@ def _errors(records: list[dict[str, Any]], columns: list[Column]) -> list[str]:
         if any(found):
             counts = _counts([r["n"] for r in found if r])
             cells = [_error(r) for r in found]
-            lines.append(_line([method, family or "", *cells, counts]))
+            lines.append(_line([method, family or _budget(found), *cells, counts]))
     reasons = {m: why for c in columns for m, why in c.excluded.items()}
     measured = {r["method"] for r in records}
     return lines + [f"\n{m}: {why}." for m, why in reasons.items() if m in measured]
+
+
+def _budget(found: list[dict[str, Any] | None]) -> str:
+    """How long a baseline was trained, beside the published rows of a graphics card."""
+    minutes = [r["training_minutes"] for r in found if r and r["training_minutes"]]
+    if not minutes:
+        return ""
+    least, most = (f"{x:.3g}" for x in (min(minutes), max(minutes)))
+    return f"{least} min of CPU" if least == most else f"{least} to {most} min of CPU"
 
 
 def _beside_beam(records: list[dict[str, Any]]) -> list[str]:

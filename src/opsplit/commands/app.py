@@ -13,7 +13,7 @@ from opsplit.errors import OpsplitError
 class App(Common):
     """Open a page in the browser: play with equations, or drop a file and watch the search.
 
-    It listens on this computer only. It needs `pip install opsplit[app]`.
+    It listens on this computer only. It needs `pip install 'opsplit[app]'`.
 
     Example: opsplit app --port 7860
     """

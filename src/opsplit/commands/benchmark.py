@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import command_line, write_json, write_text, writing
+from opsplit._files import command_line, write_json, write_text
 from opsplit._text import say, to_json
 from opsplit.commands.common import effective_settings, model_files
 from opsplit.commands.record import Record
@@ -102,8 +102,7 @@ class Benchmark(Spread):
             todo += cells(physics, chosen_methods, families, self.n, self.n_unet, chosen)
         inputs = () if self.model is None else model_files(self.model)
         kept = Record.of(self, effective_settings(self, inputs))
-        with writing(inputs) as made:
-            kept.begin(made)
+        with kept.run(inputs) as made:
             text, records = self._tables(todo, every)
             kept.finish(made, {"cells": len(records)})
         say(to_json(records) if self.json else text)

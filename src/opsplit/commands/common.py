@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import fingerprint, own, writing
+from opsplit._files import fingerprint, own
 from opsplit._text import say, to_json
 from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
@@ -156,13 +156,8 @@ def once(
     result = None if command.force else kept.finished()
     again = result is not None
     if result is None:
-        with writing(inputs) as made:
-            kept.begin(made)
-            try:
-                result = work()
-            except BaseException:
-                kept.withdraw()
-                raise
+        with kept.run(inputs) as made:
+            result = work()
             kept.finish(made, result)
     if command.json:
         say(to_json(result))

@@ -12,22 +12,25 @@ from opsplit._text import say, to_json
 from opsplit.commands.common import Common
 from opsplit.errors import OpsplitError
 
+PATTERN = "*?["
+"""Marks of a pattern that stands for many files."""
+
 
 @dataclass(frozen=True)
 class ReadFlags(Common):
     """Flags of commands that read fields over time."""
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """A file (.h5 of The Well or PDEBench, .nc, .zarr, .npy, .npz, .mat, .csv), or files or a
-    folder of The Well."""
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
+    """A file (.npy, .npz, .csv, .nc, .zarr, .mat, .h5 of The Well or PDEBench), several, a folder
+    or a pattern such as 'runs/*.h5'."""
     axes: str | None = None
     """Names of the array's axes in order, such as t,x or n,t,c,x,y."""
     channels: str | None = None
     """Names of the channels, or which to read of a file that names them: u,v."""
     dt: float | None = None
     """Time between frames."""
-    extent: tuple[float, ...] | None = None
-    """Physical length of every space axis."""
+    extent: Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="LENGTH ...")] = None
+    """Length of the box along every space axis; of a periodic one, points times spacing."""
     boundary: str | None = None
     """periodic, dirichlet, dirichlet=300, neumann or open: one per axis with commas, with a colon
     between different ends."""
@@ -35,9 +38,14 @@ class ReadFlags(Common):
     """Number of space axes, where an array does not tell."""
 
     def check(self) -> None:
-        super().check()
         if not self.files:
             raise OpsplitError("Name a file to read, such as frames.npy.")
+        for file in self.files:
+            if not file.exists() and not any(mark in str(file) for mark in PATTERN):
+                from opsplit.commands.help import missing_file
+
+                raise OpsplitError(missing_file(file))
+        super().check()
 
     def source(self) -> Path | list[Path]:
         """The file, or several."""
@@ -56,7 +64,10 @@ class Describe(ReadFlags):
     Example: opsplit describe frames.npy --axes t,x --dt 0.1
     """
 
-    explain: bool = True
+    explain: Annotated[
+        bool,
+        tyro.conf.arg(help="Only compare shapes: do not fit the models, which takes seconds."),
+    ] = True
     """Fit the models to the last frames and say how much of the change each explains."""
 
     def run(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import sys
 import time
 from collections import Counter
@@ -10,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplit._text import say, to_json
+from opsplit.commands.common import effective_settings
+from opsplit.commands.record import Record
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -43,17 +47,20 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
     ensemble = Ensemble(
         command.splitter(), Flags(**command.said()), command.start, steps, forecasts
     )
-    settings = command.settings() | {"files": fingerprint(files)}
-    with Journal(out / JOURNAL, settings, command.force) as journal:
+    settings = effective_settings(command, ()) | {"files": fingerprint(files)}
+    kept = Record.of(command, settings)
+    folders = [place for place in command.files if place.is_dir()]
+    with kept.run([*files, *folders]) as written, Journal(out / JOURNAL, command.force) as journal:
         done = {row["item"] for row in journal.rows()}
         before, made, wrong = len(done), 0, 0
+        place = {str(file): i for i, file in enumerate(files)}
         try:
             with Progress("fitting", enabled=not command.json, every=10.0) as bar:
                 for rows in ensemble.rows(files, done, command.where()):
                     journal.append(rows)
                     made += len(rows)
                     wrong += sum(row["status"] == FAILED for row in rows)
-                    share = _share(files, rows)
+                    share = (place.get(rows[-1]["file"], 0) + 0.5) / len(files)
                     rate = made / (time.monotonic() - began)
                     bar.update(share, f"{made} trajectories, {rate:.3g}/s, {wrong} failed")
         except KeyboardInterrupt:
@@ -63,15 +70,16 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
                 sys.stderr,
             )
             raise
-        every = sorted(journal.rows(), key=lambda row: _place(row, files))
-    table = write_table(out, every)
-    page = write_ensemble_report(out / "report.html", every, forecasts)
-    counts = Counter(row["status"] for row in every)
-    result = {
-        "trajectories": len(every), "made": made, "status": dict(counts), "table": str(table),
-        "report": str(page), "forecasts": None if forecasts is None else str(forecasts),
-        "seconds": time.monotonic() - began,
-    }  # fmt: skip
+        every = sorted(journal.rows(), key=_order)
+        table = write_table(out, every)
+        page = write_ensemble_report(out / "report.html", every, forecasts)
+        counts = Counter(row["status"] for row in every)
+        result = {
+            "trajectories": len(every), "made": made, "status": dict(counts), "table": str(table),
+            "report": str(page), "forecasts": None if forecasts is None else str(forecasts),
+            "seconds": time.monotonic() - began,
+        }  # fmt: skip
+        kept.finish(written, result)
     say(to_json(result) if command.json else words(result, every))
     if counts[FAILED]:
         sys.exit(1)
@@ -81,7 +89,9 @@ def words(result: dict[str, Any], rows: list[Row]) -> str:
     """The result for a screen."""
     counts = ", ".join(f"{count} {status}" for status, count in result["status"].items())
     lines = [f"{result['trajectories']} trajectories ({result['made']} now): {counts}"]
-    lines += [f"  {row['item']}: {row['reason']}" for row in rows if row["reason"]][:10]
+    # A reason that begins with the name of the file does not repeat it.
+    failed = [(row["item"], str(row["reason"])) for row in rows if row["reason"]]
+    lines += [f"  {why if why.startswith(item) else f'{item}: {why}'}" for item, why in failed[:10]]
     lines.append(f"table: {result['table']}\nreport: {result['report']}")
     if result["forecasts"]:
         lines.append(f"forecasts: {result['forecasts']}")
@@ -92,16 +102,12 @@ def fingerprint(files: list[Path]) -> str:
     """A hash of the files' names, sizes and times; their content may be terabytes."""
     digest = hashlib.sha256()
     for file in files:
-        facts = file.stat()
-        digest.update(f"{file} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+        digest.update(os.fsencode(file))
+        with contextlib.suppress(OSError):  # A link to nothing is a row with its reason.
+            facts = file.stat()
+            digest.update(f" {facts.st_size} {facts.st_mtime_ns}\n".encode())
     return f"{len(files)} files, {digest.hexdigest()[:16]}"
 
 
-def _share(files: list[Path], rows: list[Row]) -> float:
-    """How far a run is, by the place of the file of the last rows."""
-    names = {str(file): i for i, file in enumerate(files)}
-    return (names.get(rows[-1]["file"], 0) + 0.5) / len(files)
-
-
-def _place(row: Row, files: list[Path]) -> tuple[str, int]:
+def _order(row: Row) -> tuple[str, int]:
     return row["file"], -1 if row["trajectory"] is None else row["trajectory"]

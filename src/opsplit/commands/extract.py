@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from opsplit.commands.common import Common, model_files, once
 
@@ -27,7 +29,7 @@ class Extract(Common):
     """Names of the axes of an array in --data, such as n,t,x."""
     dt: float | None = None
     """Time between the frames of --data, if the file does not say it."""
-    extent: tuple[float, ...] | None = None
+    extent: Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="LENGTH ...")] = None
     """Length of every space axis of --data, if the file does not say it."""
     split: str = "train"
     """Coefficients to simulate."""

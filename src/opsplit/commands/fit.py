@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from opsplit.commands.common import Common, model_files, once
-from opsplit.commands.describe import ReadFlags
+from opsplit.commands.describe import PATTERN, ReadFlags
 from opsplit.commands.ensemble import run_ensemble
 from opsplit.commands.search_flags import bare_array, with_search_flags
 from opsplit.commands.spread import Spread
@@ -117,7 +117,7 @@ class Fit(ReadFlags, Spread):
         splitter = self.splitter()
         with Progress("search", every=5.0) as bar, no_warnings():
             splitter.fit(recording.part(frames=slice(first, after)), report=bar.update)
-        return Fitted(splitter, recording, after)
+        return Fitted(splitter, in_the_box(recording, splitter), after)
 
     def recorded(self) -> Recording:
         """The trajectory as the model reads it; what cannot fit is refused before loading."""
@@ -219,11 +219,22 @@ class Fit(ReadFlags, Spread):
         return (*self.files, *(file for model in models for file in model_files(model)))
 
 
+def in_the_box(recording: Recording, splitter: OperatorSplitter) -> Recording:
+    """The recording in the box that the fit assumed, where the data do not say it."""
+    from opsplit.predict.compatibility import Code
+
+    said = [one.text for one in splitter.issues_ if one.code == Code.EXTENT_GUESSED]
+    if not said:
+        return recording
+    grid = replace(recording.grid, extent=splitter.observed_.grid.extent)
+    return replace(recording, grid=grid, guessed={**recording.guessed, "extent": said[0]})
+
+
 def is_several(place: Path) -> bool:
     """Whether a path means many files: a folder or a pattern."""
     if place.is_dir():
         return place.suffix.lower() != ".zarr"
-    return not place.exists() and any(mark in str(place) for mark in "*?[")
+    return not place.exists() and any(mark in str(place) for mark in PATTERN)
 
 
 def said(r: dict[str, Any]) -> str:
@@ -244,7 +255,7 @@ def said(r: dict[str, Any]) -> str:
 class Search(Fit):
     """Find the composition of known operators that explains observed frames.
 
-    Example: opsplit search frames.npy --dt 0.101 --out found
+    Example: opsplit search frames.npy --dt 0.101 --extent 16 --out found
     """
 
     def run(self) -> None:
@@ -257,7 +268,7 @@ class Search(Fit):
 class Identify(Fit):
     """Name the equation behind observed frames and its coefficients.
 
-    Example: opsplit identify frames.npy --dt 0.101
+    Example: opsplit identify frames.npy --dt 0.101 --extent 16
     """
 
     def run(self) -> None:
@@ -280,7 +291,7 @@ class Identify(Fit):
 class Predict(Fit):
     """Forecast what follows observed frames.
 
-    Example: opsplit predict frames.npy --dt 0.101 --steps 34 --report forecast.html
+    Example: opsplit predict frames.npy --dt 0.101 --extent 16 --report forecast.html
     """
 
     steps: int = 34
@@ -290,7 +301,7 @@ class Predict(Fit):
     report: Path | None = None
     """Write a page about it all, such as forecast.html."""
     out: Path | None = Path("forecast")
-    """Folder for the forecast in the format of the input, forecast.csv, forecast.png and the
+    """Folder for the forecast in the format of the input, numbers.csv, forecast.png and the
     search's table."""
 
     def check(self) -> None:
@@ -330,7 +341,7 @@ class Predict(Fit):
             coefficients=splitter.coefficients_,
         )  # fmt: skip
         lower = upper = None
-        if splitter.coefficient_intervals_:
+        if splitter.has_band_:
             _, lower, upper = splitter.predict(self.steps, return_interval=0.9)
         truth = future(recording, fitted.after, self.steps, splitter.dt_)
         verdict = splitter.verdict_
@@ -340,7 +351,7 @@ class Predict(Fit):
             verdict = verdict.on_future(forecast.frames.float().cpu(), known, last)
             forecast = replace(forecast, explained=verdict.trusted)
         forecast_figure(splitter, forecast, self.out / "forecast.png")
-        error = write_numbers(self.out / "forecast.csv", forecast, upper, truth, recording.channels)
+        error = write_numbers(self.out / "numbers.csv", forecast, upper, truth, recording.channels)
         result = self.result(fitted)
         if self.report is not None:
             write_report(

@@ -114,6 +114,11 @@ def _lines(value: dict[str, Any], indent: str = "") -> list[str]:
         if isinstance(held, dict):
             lines += [f"{indent}{key}:", *_lines(held, indent + "  ")]
         else:
-            words = ", ".join(map(str, held)) if isinstance(held, list) else held
+            words = ", ".join(map(_word, held)) if isinstance(held, list) else _word(held)
             lines.append(f"{indent}{key}: {words}")
     return lines
+
+
+def _word(value: object) -> str:
+    """A number with the digits that a person reads; --json has them all."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from opsplit._files import rank, writing
+from opsplit._files import rank
 from opsplit._text import say, to_json
 from opsplit.commands.common import Common, effective_settings
 from opsplit.commands.record import Record
@@ -43,9 +43,9 @@ class Pretrain(Common):
     """Names of the axes of an array in --data, such as n,t,x."""
     dt: float | None = None
     """Time between the frames of --data, if the file does not say it."""
-    extent: tuple[float, ...] | None = None
+    extent: Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="LENGTH ...")] = None
     """Length of every space axis of --data, if the file does not say it."""
-    boundary: tuple[str, ...] | None = None
+    boundary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="KIND ...")] = None
     """periodic, neumann, dirichlet or open, per axis of --data, if the file does not say it."""
     method: str | None = None
     """Train a baseline instead: fno, mpp, geps, zebra or disco, with flags of its own (see
@@ -95,8 +95,7 @@ class Pretrain(Common):
             return
         inputs = tuple(p for p in (self.data, self.config) if p is not None)
         kept = Record.of(self, effective_settings(self, inputs))
-        with writing(inputs) as made:
-            kept.begin(made)
+        with kept.run(inputs) as made:
             result = self._result()
             kept.finish(made, result)
         say(to_json(result) if self.json else self._words(result))
@@ -110,7 +109,7 @@ class Pretrain(Common):
         errors = ", ".join(f"{k} {v:.2g}" for k, v in result["validation"].items())
         lines = []
         if "structure" in result:
-            from opsplit.pretrain.auto import structure_words
+            from opsplit.pretrain.verdict import structure_words
 
             lines = [structure_words(result["structure"])]
         lines += [

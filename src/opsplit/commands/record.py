@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opsplit._files import LOCK, Written, origin, read_json, unchanged, write_json
+from opsplit._files import LOCK, Written, origin, read_json, unchanged, write_json, writing
+from opsplit._text import plain
 from opsplit.errors import OpsplitError
 
 if TYPE_CHECKING:
@@ -49,12 +52,24 @@ class Record:
         asked = [p for p in self.command.replaces() if not p.is_dir()]
         return result if all(self._name(p) in files for p in asked) else None
 
-    def begin(self, made: Written) -> None:
+    @contextmanager
+    def run(self, inputs: Sequence[Path]) -> Iterator[Written]:
+        """Inside, the command writes, but never over what it reads nor over files of others."""
+        with writing(inputs) as made:
+            self._begin(made)
+            try:
+                yield made
+            except BaseException:
+                self._withdraw()
+                raise
+
+    def _begin(self, made: Written) -> None:
         """Refuse to write over inputs or files of others; say that the run has begun."""
         places = self.command.replaces()
         for place in places:
-            for given in made.inputs:
-                if given.exists() and given.resolve().is_relative_to(place.resolve()):
+            target = place.resolve()
+            for where, given in made.inputs.items():
+                if where.is_relative_to(target) and given.exists():
                     raise OpsplitError(
                         f"{given} is read by this run and lies where it writes ({place}); choose "
                         "another --out."
@@ -64,7 +79,7 @@ class Record:
             self._refuse_strangers(places)
         self._write(made, None)
 
-    def withdraw(self) -> None:
+    def _withdraw(self) -> None:
         """Remove the record of a run that failed before it wrote anything."""
         if self.file is not None and self._occupant(self.file.parent) is None:
             self.file.unlink(missing_ok=True)
@@ -99,10 +114,20 @@ class Record:
                 continue
             found = self._occupant(place)
             if found is not None:
+                out = self.command.out
+                flag = "--out" if out in (place, *place.parents) else "--report"
                 raise OpsplitError(
-                    f"{found} is there already, and not from this command; choose another place "
-                    "for the output, or --force to replace it."
+                    f"{found} is there already, and not from this command{self._differs(before)}; "
+                    f"choose another {flag}, or --force to replace it."
                 )
+
+    def _differs(self, before: Any) -> str:
+        """In which settings the run that wrote the record was another one."""
+        if not isinstance(before, dict) or before.get("command") != self.settings["command"]:
+            return ""
+        other = [k for k, v in self.settings.items() if before.get(k) != v]
+        words = "; ".join(f"{k} {before.get(k)}, not {self.settings[k]}" for k in other)
+        return f" ({plain(words, 300)})" if words else ""
 
     def _occupant(self, place: Path) -> Path | None:
         """A file that the run would replace or mix with its own, if there is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,8 @@ from opsplit.terms import Term
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+KEPT = 2_000_000
+"""Operators on a grid are kept for the next window, if they have no more numbers than this."""
 MAX_STRENGTH = 4.0
 """Largest strength of an operator, if nothing else is known: learned flows are trained on short
 durations, and a strength is a longer one."""
@@ -261,6 +263,10 @@ class OperatorDictionary:
     @usual_defaults()
     def prepare(self, grid: Grid, like: Tensor) -> PreparedDictionary:
         """All operators, ready to act on fields of this grid, on the device and dtype of `like`."""
+        held: dict[Hashable, PreparedDictionary] = self.__dict__.setdefault("_prepared", {})
+        key = (grid, like.dtype, like.device, *(part.codes._version for part in self.parts))
+        if key in held:
+            return held[key]
         points = math.prod(grid.shape)
         numbers = sum(len(p.codes) * (p.family.n_parameters + points) for p in self.parts)
         check_room(f"{len(self)} operators on {points} points", 8.0 * numbers)
@@ -269,7 +275,18 @@ class OperatorDictionary:
             (part.family, part.family.prepare(own, grid), part.scale)
             for part, own in zip(self.parts, parameters, strict=True)
         )
-        return PreparedDictionary(prepared, parameters)
+        made = PreparedDictionary(prepared, parameters)
+        held.clear()
+        if numbers <= KEPT and all(part.decoder is None for part in self.parts):
+            # The next window is most often on the same grid; a decoder may be trained on.
+            held[key] = made
+        return made
+
+    def renamed(self, coefficients: Mapping[str, np.ndarray]) -> OperatorDictionary:
+        """The same operators, with coefficients in other units."""
+        made = replace(self, coefficients=coefficients)
+        made.__dict__["_prepared"] = self.__dict__.setdefault("_prepared", {})
+        return made
 
     def save(self, folder: str | Path, with_decoders: bool = True) -> None:
         """Write `dictionary.json` and `dictionary.safetensors`.

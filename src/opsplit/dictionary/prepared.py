@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from opsplit.dictionary.multiples import Multiples, find_multiples
 from opsplit.grid import Grid
 from opsplit.operators import OperatorFamily, Prepared
+from opsplit.operators.family import Multiplier, Propagator
 
 PreparedPart = tuple[OperatorFamily, Prepared, float]
 """A family, its operators on a grid, and the scale of the fields they act on."""
@@ -41,6 +43,10 @@ class PreparedDictionary:
         for part, mine, position in self._by_part(index):
             out[mine] = self._flow(part, position, u[mine], each[mine])
         return out
+
+    def acting(self, index: Tensor, strengths: Tensor) -> Acting:
+        """Operator `index[e]` with the strength `strengths[e]`, for several flows."""
+        return Acting(self, index, strengths)
 
     def rates(self, index: Tensor, u: Tensor) -> Tensor:
         """Right-hand sides `(n, K, channel, *space)` of operators on the same states `u`."""
@@ -107,14 +113,12 @@ class PreparedDictionary:
 
         So a flow does not depend on what else is in the batch.
         """
-        family, prepared, _ = part
-        steps = [family.evaluations(h) for h in duration.tolist()]
-        if len(set(steps)) == 1:
-            return family.flow(prepared.take(index), u, duration)
+        groups = _alike(part, index, duration)
+        if len(groups) == 1:
+            return groups[0][1](u)
         out = torch.empty_like(u)
-        for count in set(steps):
-            mine = torch.tensor([s == count for s in steps], device=u.device)
-            out[mine] = family.flow(prepared.take(index[mine]), u[mine], duration[mine])
+        for mine, move in groups:
+            out[mine] = move(u[mine])
         return out
 
     def evaluations(self, duration: float | Tensor) -> float:
@@ -126,3 +130,95 @@ class PreparedDictionary:
     def flops(self) -> int:
         """Floating-point operations of one evaluation on one state, for the dearest family."""
         return max(family.flops(self.grid) for family, _, _ in self.parts)
+
+
+class Acting:
+    """Chosen operators with their strengths, ready to act again and again.
+
+    What depends on the operators and the duration alone is done once per duration.
+    """
+
+    def __init__(self, operators: PreparedDictionary, index: Tensor, strengths: Tensor) -> None:
+        self.operators, self.strengths = operators, strengths
+        self.parts = [
+            (part, mine.nonzero()[:, 0], position)
+            for part, mine, position in operators._by_part(index)
+        ]
+        self._moves: dict[float, list[tuple[Tensor, Propagator, float]]] = {}
+        self._evaluations: dict[float, float] = {}
+        self._multipliers: dict[float, Tensor | None] = {}
+
+    def evaluations(self, duration: float) -> float:
+        """Right-hand-side evaluations of one flow, mean over the operators."""
+        if duration not in self._evaluations:
+            found = self.operators.evaluations(self._lasting(duration))
+            self._evaluations[duration] = found
+        return self._evaluations[duration]
+
+    def multiplier(self, u: Tensor, duration: float | Tensor) -> Tensor | None:
+        """The factor of every mode, `(E, 1, channel, *modes)`, if that is all the flow does."""
+        h = float(duration)
+        if h not in self._multipliers:
+            self._multipliers[h] = self._multiplier(h)
+        return self._multipliers[h]
+
+    def _multiplier(self, duration: float) -> Tensor | None:
+        found = [(mine, move) for mine, move, _ in self._moving(duration)]
+        factors = [move.factor for _, move in found if isinstance(move, Multiplier)]
+        if len(factors) < len(found):
+            return None
+        if len(factors) == 1:
+            return factors[0]
+        # torch's own function imports a computer algebra system.
+        shape = np.broadcast_shapes(*(tuple(f.shape[1:]) for f in factors))
+        made = factors[0].new_empty(len(self.strengths), *shape)
+        for (mine, _), factor in zip(found, factors, strict=True):
+            made[mine] = factor
+        return made
+
+    def _lasting(self, duration: float) -> Tensor:
+        return self.strengths.to(self.operators.parameters[0].dtype) * duration
+
+    def _moving(self, duration: float) -> list[tuple[Tensor, Propagator, float]]:
+        """Rows, flow and scale of the operators that act together."""
+        if duration not in self._moves:
+            each = self._lasting(duration)
+            self._moves[duration] = [
+                (mine[rows], move, part[2])
+                for part, mine, position in self.parts
+                for rows, move in _alike(part, position, each[mine])
+            ]
+        return self._moves[duration]
+
+    def __call__(self, u: Tensor, duration: float | Tensor) -> Tensor:
+        """The states `(E, K, channel, *space)` after `duration`, each by its own operator."""
+        moves = self._moving(float(duration))
+        if len(moves) == 1:
+            # All operators are of one family, in their order.
+            return _scaled(moves[0][1], u, moves[0][2])
+        out = torch.empty_like(u)
+        for mine, move, scale in moves:
+            out[mine] = _scaled(move, u[mine], scale)
+        return out
+
+
+def _scaled(move: Propagator, u: Tensor, scale: float) -> Tensor:
+    return move(u) if scale == 1.0 else move(u / scale) * scale
+
+
+def _alike(part: PreparedPart, index: Tensor, duration: Tensor) -> list[tuple[Tensor, Propagator]]:
+    """Entries of one family that need as many steps, and their flows.
+
+    So a flow does not depend on what else is in the batch.
+    """
+    family, prepared, _ = part
+    steps = [family.evaluations(h) for h in duration.tolist()]
+    counts = dict.fromkeys(steps)
+    everyone = torch.arange(len(index), device=index.device)
+    if len(counts) == 1:
+        return [(everyone, family.propagator(prepared.take(index), duration))]
+    found = []
+    for count in counts:
+        mine = everyone[torch.tensor([s == count for s in steps], device=index.device)]
+        found.append((mine, family.propagator(prepared.take(index[mine]), duration[mine])))
+    return found

@@ -140,7 +140,8 @@ def of_plain(
     check_small(f"{source}: the axis of channels", count)
     step = _first(others, STEPS)
     if times is None and step is not None:
-        times = np.arange(size["t"]) * float(step[0])
+        with np.errstate(invalid="ignore"):
+            times = np.arange(size["t"]) * float(step[0])
     check_small(f"{source}: coefficients of all trajectories", n * len(rest))
     coefficients = {k: np.broadcast_to(v, n).copy() for k, v in rest.items() if len(v) in (1, n)}
     said = [f"Its {', '.join(coefficients)} are taken as coefficients."] if coefficients else []

@@ -224,7 +224,9 @@ def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> 
     even = np.allclose(steps, step, rtol=1e-2, atol=0)
     if dt is not None and not (even and np.isclose(dt, step, rtol=1e-3, atol=0)):
         _refuse(where, "time between frames", f"{step:.6g}" if even else "irregular", dt)
-    if even and np.array_equal(times, times.astype(np.float32)):
+    with np.errstate(over="ignore"):
+        single = np.array_equal(times, times.astype(np.float32))
+    if even and single:
         # Times rounded to single precision; their mean step is not.
         times = np.linspace(times[0], times[-1], count)
     if not even:

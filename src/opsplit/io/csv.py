@@ -27,6 +27,10 @@ COLUMNS = 2_000_000
 """Most columns: every name of one takes memory of its own."""
 PIECE = 2**23
 """Characters that are read between two looks at the clock, about."""
+LONGEST = 1000
+"""Characters of a name or a comment that are looked at: a pattern may take long on more."""
+COMMENTS = 100_000
+"""Most lines before the first row."""
 UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
 """A column's name and its unit: `x [m]`, `u (K)`."""
 STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
@@ -54,8 +58,9 @@ def of_csv(path: Path, flags: Flags) -> Raw:
         return of_plain(
             str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags
         )
-    units = {m[1]: m[2] for name in names if (m := UNIT.match(name))}
-    names = [m[1] if (m := UNIT.match(name)) else name for name in names]
+    found = [UNIT.match(name) if len(name) <= LONGEST else None for name in names]
+    units = {m[1]: m[2] for m in found if m}
+    names = [m[1] if m else name for m, name in zip(found, names, strict=True)]
     if len(names) != table.shape[1] or len(set(names)) != len(names):
         raise OpsplitError(
             f"{path}: {table.shape[1]} columns need as many different names, got {len(names)}."
@@ -76,8 +81,11 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
     with open(path, encoding="utf-8-sig") as stream:
         for line in stream:
             skipped += 1
+            if skipped > COMMENTS:
+                raise OpsplitError(f"{path} has more than {COMMENTS} lines before its first row.")
             if line.startswith("#"):
-                beside |= {k: np.array([float(v)]) for k, v in STATED.findall(line)}
+                stated = STATED.findall(line[:LONGEST])
+                beside |= {k: np.array([float(v)]) for k, v in stated}
                 head = line if head == "" else head
             elif line.strip():
                 break

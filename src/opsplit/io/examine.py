@@ -1,6 +1,6 @@
 """A first look at a foreign file, in a process of its own that may crash, hang or fill up.
 
-The libraries behind HDF5, NetCDF and MATLAB files are written in C and trust what they read. This
+The libraries behind HDF5 and NetCDF files are written in C and trust what they read. This
 process opens a file with them, refuses whatever lies outside the file, and reads its headers and
 a few numbers. It computes with little memory and little time of the processor: see `main`.
 """
@@ -24,6 +24,8 @@ SMALL = 10_000_000
 """Most numbers of times, coordinates or coefficients."""
 CHUNK_MB = 512
 """Largest piece that must be held in memory to read one number of it."""
+FEW_PIECES, SMALL_PIECE = 50_000, 1024
+"""More pieces than that must have so many bytes each: HDF5 takes 6 kB of memory for any of them."""
 PACKED = 1_100
 """No compression that HDF5 brings with it packs more bytes into one (deflate reaches 1,032)."""
 UNWRITTEN = 2**26
@@ -84,16 +86,20 @@ def check_storage(path: str, name: str, found: Any) -> None:
     if plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count():
         raise OpsplitError(f"{path}: {name} keeps its numbers in another file; copy them into it.")
     size = math.prod(found.shape or ()) * found.get_type().get_size()
-    if plan.get_layout() == h5py.h5d.CHUNKED:
-        piece = math.prod(plan.get_chunk()) * found.get_type().get_size()
-        if piece > CHUNK_MB * 2**20:
-            raise OpsplitError(
-                f"{path}: {name} has chunks of {piece / 2**20:.0f} MB; write it with smaller ones."
-            )
+    chunked = plan.get_layout() == h5py.h5d.CHUNKED
+    piece = math.prod(plan.get_chunk()) * found.get_type().get_size() if chunked else 0
+    if piece > CHUNK_MB * 2**20:
+        raise OpsplitError(
+            f"{path}: {name} has chunks of {piece / 2**20:.0f} MB; write it with smaller ones."
+        )
     stored = found.get_storage_size()
     if size > PACKED * stored + UNWRITTEN:
         raise OpsplitError(
             f"{path}: {name} claims {size / 1e9:.3g} GB, but the file holds {stored} bytes of it."
+        )
+    if chunked and piece < SMALL_PIECE and size > FEW_PIECES * piece:
+        raise OpsplitError(
+            f"{path}: {name} has {size // piece} chunks of {piece} bytes; write larger ones."
         )
 
 
@@ -142,15 +148,6 @@ def _ends(held: Any) -> None:
         held[tuple(n - 1 for n in held.shape)]
 
 
-def _mat(path: str) -> None:
-    import scipy.io
-
-    sizes = {name: math.prod(shape) for name, shape, _ in scipy.io.whosmat(path)}
-    if 8 * sum(sizes.values()) <= CHUNK_MB * 2**20:
-        with said_later():
-            scipy.io.loadmat(path, variable_names=list(sizes))
-
-
 def _classic(path: str) -> None:
     import scipy.io
 
@@ -161,7 +158,7 @@ def _classic(path: str) -> None:
         held = None
 
 
-LOOKS: dict[str, Callable[[str], None]] = {"hdf5": _hdf5, "mat": _mat, "netcdf3": _classic}
+LOOKS: dict[str, Callable[[str], None]] = {"hdf5": _hdf5, "netcdf3": _classic}
 """How to look at a file, by the library that reads it."""
 
 

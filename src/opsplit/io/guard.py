@@ -78,7 +78,8 @@ def check_kind(what: str, dtype: np.dtype) -> None:
 
 
 def is_complex(dtype: np.dtype) -> bool:
-    return dtype.kind == "c" or dtype.names == PAIR
+    pair = dtype.names == PAIR and all(dtype[name].kind == "f" for name in PAIR)
+    return dtype.kind == "c" or pair
 
 
 def check_small(what: str, count: int) -> None:

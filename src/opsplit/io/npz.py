@@ -21,6 +21,8 @@ from opsplit.io.parts import Index, Part
 from opsplit.io.stored import StoredArray
 from opsplit.terms import terms_from
 
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Other ways are inflated beyond what is asked for."""
 OURS = {"data", "times", "extent", "boundary", "channels"}
 
 
@@ -104,6 +106,8 @@ def _bytes(head: Header) -> int:
 
 def _head(path: Path, archive: zipfile.ZipFile, name: str) -> Header:
     """The header of a member, whose size must be what it says."""
+    if archive.getinfo(f"{name}.npy").compress_type not in PACKED:
+        raise OpsplitError(f"{path}: {name} is compressed in a way that numpy does not use.")
     with archive.open(f"{name}.npy") as stream:
         head = read_header(stream, f"{path} cannot be read by numpy: {name}")
     if archive.getinfo(f"{name}.npy").file_size != head.length + _bytes(head):

@@ -112,6 +112,9 @@ def read(
         return assemble(_raw(source, flags), flags)
     except OpsplitError as reason:
         raise OpsplitError(plain(str(reason))) from None
+    except OSError as reason:
+        where = plain(str(source), 200)
+        raise OpsplitError(f"{where} cannot be opened: {reason.strerror or reason}.") from None
 
 
 def _raw(source: Any, flags: Flags) -> Raw:
@@ -151,8 +154,10 @@ def _file(path: Path, flags: Flags) -> Raw:
     """A reader by what the file begins with and what it is called."""
     suffix = path.suffix.lower()
     named = SUFFIXES.get(suffix) or (suffix[1:] if suffix[1:] in READERS else None)
-    if path.exists():
-        regular(path)  # A pipe would keep us waiting.
+    # A pipe would keep us waiting, and so may files of the system, which say that they are empty.
+    if path.exists() and not regular(path).st_size:
+        words = f" {WORDS[named]}" if named in WORDS else ""
+        raise OpsplitError(f"{path} cannot be read{words}: it is empty.")
     with reading(path, WORDS.get(named or "", "")), open(path, "rb") as stream:
         start = stream.read(16)
     if named is not None and named not in WORDS:

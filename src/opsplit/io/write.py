@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opsplit._files import atomic
+from opsplit._text import cell
 from opsplit.errors import OpsplitError
 from opsplit.io.arrays import BESIDE, FIELDS
 from opsplit.io.netcdf import NOT_COEFFICIENTS
@@ -40,8 +42,10 @@ def write_forecast(
             f"A forecast of {len(times)} frames like {recording.source} has shape "
             f"{(len(times), *recording.shape[2:])}, got {frames.shape}."
         )
-    # What another package reads we can only write as an archive.
-    suffix, write = FORMATS.get(recording.format, (".npz", _npz))
+    # What another package reads, or would have to write, we can only write as an archive.
+    suffix, write = FORMATS.get(recording.format, FORMATS["npz"])
+    if recording.format == "mat" and find_spec("scipy") is None:
+        suffix, write = FORMATS["npz"]
     if recording.format == "pdebench" and recording.layout in ("seeds", "flow"):
         suffix = ".h5"
     target = folder / (name + suffix)
@@ -162,7 +166,9 @@ def _csv(
     columns = [*points, *np.moveaxis(u, 1, 0)]
     with open(path, "w", encoding="utf-8") as stream:
         stream.writelines(f"# {name} = {value!r}\n" for name, value in extra.items())
-        stream.write(",".join(("t", *axes, *like.channels)) + "\n")
+        # A name may neither end a cell nor begin a formula.
+        names = (cell(name).replace(",", "_") for name in like.channels)
+        stream.write(",".join(("t", *axes, *names)) + "\n")
         np.savetxt(stream, np.stack([c.ravel() for c in columns], 1), "%.9g", ",")
 
 

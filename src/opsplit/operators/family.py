@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
+from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.registry import Registry
@@ -22,6 +23,27 @@ Axes = Annotated[int, Between(1, 3)]
 MOST_STEPS = 100_000
 """Steps of the integrator in one flow of one operator."""
 Step = Annotated[float, Between(1e-30, 1e30)]
+
+Propagator = Callable[[Tensor], Tensor]
+"""States `(E, K, channel, *space)` some time later."""
+
+
+class Multiplier:
+    """A linear flow that multiplies every mode by a number.
+
+    Such flows commute, and several of them need one pair of transforms.
+
+    Arguments:
+        factor: `(E, 1, channel, *modes)`, or one that broadcasts to it.
+        shape: points of the grid.
+    """
+
+    def __init__(self, factor: Tensor, shape: tuple[int, ...]) -> None:
+        self.factor, self.shape = factor, shape
+
+    def __call__(self, u: Tensor) -> Tensor:
+        return field_of(self.factor * spectrum_of(u, len(self.shape)), self.shape)
+
 
 SLACK = 1.001
 """The longest step is this much longer than a training frame: stored times are rounded."""
@@ -147,6 +169,13 @@ class OperatorFamily(Settings, ABC):
     @abstractmethod
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
         """States `(E, K, channel, *space)` after `duration`, one number or one per operator."""
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
+        """The flow over one duration, to be used again and again.
+
+        A family may do here what depends on the operators and the duration alone.
+        """
+        return lambda u: self.flow(prepared, u, duration)
 
     @abstractmethod
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:

@@ -57,12 +57,12 @@ def adapt(model: Model, recording: Recording, given: Sequence[Ends] | None = Non
     issues.append(_note(walls))
     grid = replace(grid, boundary=tuple(one.words for one in ends))
     if recording.box:
-        grid = _between(grid, walls)
+        grid = between(grid, walls)
     guessed = {k: v for k, v in recording.guessed.items() if k != "boundary"}
     return Adapted(model, replace(recording, grid=grid, guessed=guessed), walls, tuple(issues))
 
 
-def _between(grid: Grid, walls: Walls) -> Grid:
+def between(grid: Grid, walls: Walls) -> Grid:
     """The grid of points between walls whose distance is the extent that the caller gave."""
     extent = list(grid.extent)
     for i, axis in enumerate(walls.axes):

@@ -138,7 +138,8 @@ def refuse(issues: Sequence[Issue], source: str = "") -> None:
     """Raise the first issue that blocks."""
     for issue in issues:
         if issue.blocks:
-            raise OpsplitError(f"{source}: {issue}" if source else str(issue))
+            more = " `opsplit describe` names the models that fit." * (issue.code == Code.NDIM)
+            raise OpsplitError((f"{source}: {issue}" if source else str(issue)) + more)
 
 
 def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
@@ -157,8 +158,7 @@ def _refusals(config: ModelConfig, recording: Recording) -> list[Issue]:
     if grid.ndim != config.ndim:
         say(
             Code.NDIM,
-            f"The model knows {config.ndim}-D fields, these are {grid.ndim}-D; "
-            "`opsplit describe` names the models that fit.",
+            f"The model knows {config.ndim}-D fields, these are {grid.ndim}-D.",
         )
     held, known = recording.channels, tuple(config.channels)
     if len(held) != len(known):
@@ -322,6 +322,19 @@ def weak_operators(metrics: Mapping[str, Any]) -> list[Issue]:
         "5 % of the change of a step. Do not trust the coefficients."
     )
     return [Issue(Code.WEAK_OPERATORS, Severity.NOTE, words)]
+
+
+def mixed_operators(metrics: Mapping[str, Any]) -> list[Issue]:
+    """The note on operators of several mechanisms that training could not tell apart."""
+    structure = metrics.get("structure")
+    mixed = structure.get("mixed", []) if isinstance(structure, Mapping) else []
+    if not isinstance(mixed, Sequence) or not mixed:
+        return []
+    words = (
+        f"The operators of {', '.join(map(str, mixed))} hold several mechanisms that always acted "
+        "together in training: the coefficients are one choice among several."
+    )
+    return [Issue(Code.ALIKE, Severity.NOTE, words)]
 
 
 def lifted_issue(config: ModelConfig, ndim: int) -> Issue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -29,13 +30,7 @@ def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
     in time is noise. The median over time lets a short transient pass. Noise is everywhere: what
     the upper modes make in a few points only is a front.
     """
-    high = torch.zeros(grid.shape, dtype=torch.bool, device=spectrum.device)
-    for axis, n in enumerate(grid.shape):
-        index = torch.fft.fftfreq(n, 1 / n, device=spectrum.device).abs()
-        shape = [1] * grid.ndim
-        shape[axis] = n
-        # The last mode of an even grid has no phase, so that transport changes its size.
-        high |= ((index > n / 3) & (index < n / 2)).reshape(shape)
+    high = _upper_third(grid.shape).to(spectrum.device)
     size = spectrum.abs()[..., high]
     bend = (size[2:] - 2 * size[1:-1] + size[:-2]).square().mean(-1)
     axes = tuple(range(2, spectrum.ndim))
@@ -43,6 +38,19 @@ def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
     kurtosis = rough.pow(4).mean(2) / rough.square().mean(2).square().clamp_min(1e-30)
     noisy = kurtosis.median(0).values < FRONT
     return torch.where(noisy, bend.median(0).values, 0.0) / RAYLEIGH
+
+
+@lru_cache(maxsize=16)
+def _upper_third(shape: tuple[int, ...]) -> Tensor:
+    """Which modes of a grid lie in the upper third of an axis."""
+    high = torch.zeros(shape, dtype=torch.bool)
+    for axis, n in enumerate(shape):
+        index = torch.fft.fftfreq(n, 1 / n).abs()
+        along = [1] * len(shape)
+        along[axis] = n
+        # The last mode of an even grid has no phase, so that transport changes its size.
+        high |= ((index > n / 3) & (index < n / 2)).reshape(along)
+    return high
 
 
 def denoise(window: Tensor, grid: Grid) -> tuple[Tensor, float]:
@@ -64,13 +72,17 @@ def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
     axes = tuple(range(2, window.ndim))
     spectrum = torch.fft.fftn(window, dim=axes)
     noise = noise_power(spectrum, grid)
+    deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
+    whole = float(window.std())
+    # Rounding is no noise.
+    if deviation < 1e-6 * whole:
+        return window, 0.0, 0.0
     power = spectrum.abs().square().mean(0)
     floor = noise.reshape(-1, *[1] * grid.ndim)
     gain = torch.where(power > 4 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
     clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
-    deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
-    # Rounding is no noise, and frames of nothing but noise have no field to be found.
-    if deviation < 1e-6 * float(window.std()) or clean.std() < REMAINS * window.std():
+    # Frames of nothing but noise have no field to be found.
+    if float(clean.std()) < REMAINS * whole:
         return window, 0.0, 0.0
     left = gain.square().mean(tuple(range(1, gain.ndim))) * noise
     return clean, deviation, float((left.mean() / math.prod(grid.shape)).sqrt())

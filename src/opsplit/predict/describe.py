@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from opsplit.io.recording import Recording
 from opsplit.io.survey import Survey, survey
 from opsplit.model import bundled, load_config, locate
 from opsplit.predict.auto_model import Ranked
-from opsplit.predict.compatibility import Issue, compatibility
+from opsplit.predict.compatibility import Code, Issue, compatibility
 from opsplit.predict.door import observe, open_as
 from opsplit.predict.ends import ends_of
 from opsplit.search import Pursuit
@@ -50,6 +50,10 @@ class Fits:
         if self.fits and self.ranked is not None and self.ranked.unexplained is not None:
             word = self.ranked.explains
         return f"{self.model} {word}{': ' if said else ''}{said}"
+
+    def without(self, code: Code) -> Fits:
+        """The same as if nothing spoke of this."""
+        return replace(self, issues=tuple(i for i in self.issues if i.code != code))
 
     def to_json(self) -> dict[str, Any]:
         known = {"fits": self.fits, "issues": [issue.to_json() for issue in self.issues]}
@@ -241,8 +245,11 @@ def _lines(r: dict[str, Any], models: Sequence[Fits]) -> list[str]:
         lines.append(f"    {name}: {', '.join(shown)}, {held['nans']} NaN or infinite")
     for name, held in r["coefficients"].items():
         lines.append(f"  coefficient {name}: {_range([held['min'], held['max']])}")
-    lines.append("  models:")
-    lines += [f"    {one}" for one in models]
+    # What keeps every model from fitting is said once.
+    lines.append(
+        "  models:" if times["known"] else "  models, once the time between frames is said:"
+    )
+    lines += [f"    {one.without(Code.DT_UNKNOWN)}" for one in models]
     return lines
 
 

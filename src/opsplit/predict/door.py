@@ -101,7 +101,7 @@ def _array(given: Any, config: ModelConfig, flags: Flags) -> Recording:
         ndim=ndim,
         channels=names,
         boundary=("periodic" if stated is None
-                  else stated.split(",") if isinstance(stated, str) else stated),
+                  else stated.split(",") if isinstance(stated, str) and "," in stated else stated),
     )  # fmt: skip
     known = read(made)
     if names is None and made.data.shape[2] == len(config.channels):

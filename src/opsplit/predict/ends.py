@@ -74,6 +74,15 @@ class Ends:
         left, right = str(self.left.side), str(self.right.side)
         return left if left == right else f"{left}:{right}"
 
+    @property
+    def text(self) -> str:
+        """The same for people: six digits of every value."""
+        left, right = (
+            f"{kind}={value:.6g}" if value else kind
+            for kind, value in (self.left.side, self.right.side)
+        )
+        return left if left == right else f"{left}:{right}"
+
 
 def ends_of(recording: Recording, by_frames: bool = False) -> list[Ends]:
     """The ends of every axis; where nothing says what they are, the smoothest continuation.
@@ -137,7 +146,7 @@ def _by_waves(found: list[Guess], periodic: Ends) -> Ends:
     # What waves leave of rough fields is not as independent as noise.
     sure = max(SURE, SHARE * best.numbers)
     if abs(best.likelihood - around.likelihood) < sure:
-        return replace(periodic, rival=walls.words)
+        return replace(periodic, rival=walls.text)
     return walls if best.likelihood > around.likelihood else periodic
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import math
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -206,15 +207,18 @@ def _row(
         "status": verdict.level.value, "reason": None, "equation": str(fit.equation_),
         "unexplained": _finite(verdict.unexplained), "skill": _finite(verdict.skill),
         "fit_error": _finite(fit.fit_error_), "nrmse": _finite(error),
+        "forecast_status": status, "forecast": kept,
+        "seconds": seconds + time.perf_counter() - began,
     }  # fmt: skip
     for name, value in fit.coefficients_.items():
-        row[name] = value
+        column = name
+        while column in row:
+            column += "_"
         low, high = fit.coefficient_intervals_.get(name, (None, None))
-        row |= {f"{name} low": low, f"{name} high": high}
+        row |= {column: value, f"{column} low": low, f"{column} high": high}
         if name in recording.coefficients:
-            row[f"{name} stored"] = float(recording.coefficients[name][number])
-    spent = seconds + time.perf_counter() - began
-    return row | {"forecast_status": status, "forecast": kept, "seconds": spent}
+            row[f"{column} stored"] = float(recording.coefficients[name][number])
+    return row
 
 
 def _finite(value: float | None) -> float | None:
@@ -243,7 +247,7 @@ def name_of(file: str, number: int) -> str:
 def store_name(file: str) -> str:
     """The name of a file's forecasts in a store; that of a single one begins with it."""
     # Files of one name in two folders must not share a forecast.
-    return f"{Path(file).stem}-{hashlib.sha256(file.encode()).hexdigest()[:8]}"
+    return f"{Path(file).stem}-{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
 
 
 def forecast_name(file: str, number: int) -> str:
@@ -305,10 +309,12 @@ def data_files(places: Iterable[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _inside(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    here = (*above, folder.resolve())
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not _is_store(path):
-            yield from _inside(path)
+            if path.resolve() not in here:  # A link may lead back to where we came from.
+                yield from _inside(path, here)
         elif path.suffix.lower() in SUFFIXES or _is_store(path):
             yield path
 

@@ -65,8 +65,9 @@ class OperatorSplitter(Shown):
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
     calibrated for the search and data like those of the calibration), `equation_`, `fit_error_`,
     `search_table_`, the whole `search_result_`, `issues_` (what is unlike the data the model was
-    trained on, as codes and sentences), `notes_` (the sentences alone) and, for `model="auto"`,
-    `ranking_` (the models that were tried, best first).
+    trained on, as codes and sentences), `notes_` (the sentences alone), `has_band_` (whether bands
+    of forecasts keep their level) and, for `model="auto"`, `ranking_` (the models that were tried,
+    best first).
 
     Examples:
         >>> import opsplit
@@ -230,6 +231,7 @@ class OperatorSplitter(Shown):
         sure = known is not None and known.strategy == self.search_result_.strategy
         # An interval around numbers that explain nothing would only mislead.
         sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
+        self.has_band_ = sure and known is not None and known.shown("forecast")
         intervals = self.intervals(0.9) if sure else {}
         self.coefficient_intervals_ = {
             name: ends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from opsplit.io.recording import Recording
 from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.door import observe, open_as
 from opsplit.predict.estimator import OperatorSplitter
+from opsplit.predict.explain import Plan
 from opsplit.predict.started import Started, start
 from opsplit.predict.together import answered_together
-from opsplit.search import get_search
 
 BATCH = 64
 """Trajectories whose windows share calls."""
@@ -72,10 +73,19 @@ Part = Recording | OpsplitError
 
 def _trajectories(u: Any, model: Model | None, flags: Flags) -> Iterator[Part]:
     """Every trajectory by itself, still unread; of arrays that cannot be read, the reason."""
-    arrays = isinstance(u, np.ndarray | Tensor) or (
+    array = isinstance(u, np.ndarray | Tensor)
+    arrays = array or (
         isinstance(u, list | tuple) and all(isinstance(one, np.ndarray | Tensor) for one in u)
     )
-    if model is not None and arrays and u[0].ndim == model.config.ndim + 2:
+    if model is not None and arrays and len(u) and u[0].ndim == model.config.ndim + 2:
+        if array and _whole(u):
+            # All are read alike, in one go.
+            one, every = observe(u[0], model.config, flags), observe(u, model.config, flags)
+            yield from (
+                replace(every.part([i]), facts=one.facts, guessed=one.guessed)
+                for i in range(len(u))
+            )
+            return
         for one in u:
             try:
                 yield observe(one, model.config, flags)
@@ -85,6 +95,13 @@ def _trajectories(u: Any, model: Model | None, flags: Flags) -> Iterator[Part]:
     recording = open_as(u, flags) if model is None else observe(u, model.config, flags)
     for number in range(len(recording)):
         yield recording.part([number])
+
+
+def _whole(u: np.ndarray | Tensor) -> bool:
+    """Whether every number is there: no frame of any trajectory is missing."""
+    if isinstance(u, Tensor):
+        return bool(u.isfinite().all())
+    return u.dtype.kind in "fiu" and not np.ma.isMaskedArray(u) and bool(np.isfinite(u).all())
 
 
 def _kind(u: Any) -> Any:
@@ -107,10 +124,11 @@ def fit_parts(
     """
     if model is None:
         return [_alone(part, like) for part in parts]
-    started = [_started(part, model, like) for part in parts]
+    plan = like.plan()
+    started = [_started(part, model, plan) for part in parts]
     begun = [one for one in started if isinstance(one, Started)]
     ways = [one.explainer.asking() for one in begun]
-    ends = iter(answered_together(ways, get_search(like.search)))
+    ends = iter(answered_together(ways, plan.search))
     fits: Fits = []
     for part, one in zip(parts, started, strict=True):
         if isinstance(one, OpsplitError):
@@ -126,11 +144,11 @@ def fit_parts(
     return fits
 
 
-def _started(part: Part, model: Model, like: OperatorSplitter) -> Started | OpsplitError:
+def _started(part: Part, model: Model, plan: Plan) -> Started | OpsplitError:
     if isinstance(part, OpsplitError):
         return part
     try:
-        return start(like.plan(), part, model)
+        return start(plan, part, model)
     except OpsplitError as reason:
         return reason
 

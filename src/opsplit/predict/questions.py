@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary
@@ -107,7 +108,36 @@ class Judged:
         )
 
 
-Question = Problem | Finer | Judged
+@dataclass(frozen=True)
+class Split:
+    """How large is the error that splitting makes?"""
+
+    objective: Objective
+    pick: Composition
+
+
+Question = Problem | Finer | Judged | Split
+
+
+@torch.no_grad()
+def splitting_errors(objectives: Sequence[Objective], picks: Sequence[Composition]) -> list[float]:
+    """Relative difference between the substeps of an objective and twice as many, mean over the
+    observed transitions.
+
+    The objectives share their operators, steps and substeps; the picks are of one length.
+    """
+    if len(picks[0]) == 1:
+        return [0.0] * len(picks)
+    joint = objectives[0] if len(objectives) == 1 else Objective.together(objectives)
+    seen, finer = joint.observed, joint.refined(2 * joint.refinement)
+    sets = torch.tensor([pick.operators for pick in picks], device=joint.device)
+    strengths = torch.tensor([p.strengths for p in picks], dtype=torch.float64, device=sets.device)
+    found: list[float] = []
+    for few in torch.arange(len(picks)).split(joint.chunk):
+        once, twice = (o.step(sets[few], seen.states[few], strengths[few]) for o in (joint, finer))
+        gap = (once - twice).flatten(2).norm(dim=2) / seen.sizes[few]
+        found += gap.mean(1).tolist()
+    return [error if math.isfinite(error) else math.inf for error in found]
 
 
 def answered(asking: Asking[Answer], search: Strategy, report: Report | None = None) -> Answer:
@@ -121,6 +151,8 @@ def answered(asking: Asking[Answer], search: Strategy, report: Report | None = N
             return found
         if isinstance(question, Judged):
             answer = question.verdict()
+        elif isinstance(question, Split):
+            answer = splitting_errors([question.objective], [question.pick])[0]
         else:
             objective = question.objective()
             used = question.search or search

@@ -147,10 +147,8 @@ def _flows(
     sets = torch.tensor([c.operators for c in compositions], device=like.device)
     strengths = torch.tensor([c.strengths for c in compositions], dtype=torch.float64).to(like)
 
-    def part(i: int) -> Flow:
-        return lambda u, h: operators.flow(sets[:, i], u, strengths[:, i] * h)
-
-    return [part(i) for i in range(sets.shape[1])]
+    each = zip(sets.T, strengths.T, strict=True)
+    return [operators.acting(index, strength) for index, strength in each]
 
 
 def rollout(
@@ -220,9 +218,10 @@ def rollouts(
                 u = without_upper_third(u, operators.grid) if calm else u
             now = moment
             fine = u.flatten(1).isfinite().all(1).tolist()
-            broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
-            gone = torch.tensor([b > 0 for b in broken], device=u.device)
-            u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
+            if not all(fine):
+                broken = [b or (0 if ok else number) for b, ok in zip(broken, fine, strict=True)]
+                gone = torch.tensor([b > 0 for b in broken], device=u.device)
+                u = torch.where(gone.reshape(-1, *[1] * (u.ndim - 1)), torch.nan, u)
             frames[:, number - 1] = u[:, 0]
         return frames, broken
 

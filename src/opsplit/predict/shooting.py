@@ -18,7 +18,6 @@ from opsplit.dictionary import PreparedDictionary
 from opsplit.predict.rollout import rollouts
 from opsplit.predict.window import Window, runs
 from opsplit.search import Composition
-from opsplit.search.screen import marquardt
 from opsplit.search.window import LONG_GAP
 from opsplit.splitting import Scheme
 
@@ -60,7 +59,7 @@ class Shooting:
             slopes = torch.stack([(misfit - m) / h for m, h in zip(moved, steps, strict=True)])
             if not bool(slopes.isfinite().all()):
                 break
-            trial = (now + marquardt(slopes, misfit, damping)).clamp(0, most)
+            trial = (now + _marquardt(slopes, misfit, damping)).clamp(0, most)
             found = self._misfits(pick, [trial])[0]
             before, after = float(misfit.norm()), float(found.norm())
             if not after < before:
@@ -87,3 +86,11 @@ class Shooting:
                     for row, one in zip(rows, found, strict=True):
                         row.append((seen[first + 1 :] - one.frames).double().flatten())
         return [torch.cat(row) for row in rows]
+
+
+def _marquardt(jacobian: Tensor, residual: Tensor, damping: float) -> Tensor:
+    """A Levenberg-Marquardt step from rows `(m, row)` of derivatives; zero where there is none."""
+    normal = jacobian @ jacobian.T
+    normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
+    found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
+    return found.nan_to_num(0.0)

@@ -15,6 +15,7 @@ from opsplit.predict.compatibility import (
     about_result,
     beyond_dictionary,
     compatibility,
+    mixed_operators,
     refuse,
     resampled,
     symmetry_issue,
@@ -74,6 +75,6 @@ def all_issues(started: Started, found: Explanation) -> list[Issue]:
         issues.append(resampled(given, window.grid))
     dt = found.objective.dt
     issues += unlike_training(model.config, window.grid, dt, window.size, explainer.freedom)
-    issues += weak_operators(model.metrics)
+    issues += weak_operators(model.metrics) + mixed_operators(model.metrics)
     issues += about_result(model.dictionary, found.result, found.verdict)
     return issues + beyond_dictionary(found.dictionary, found.result.pick)

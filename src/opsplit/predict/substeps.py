@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from opsplit._deadline import time_is_up
-from opsplit.predict.questions import Asking, Finer, Problem, Searched
-from opsplit.search import Composition, Objective
+from opsplit.predict.questions import Asking, Finer, Problem, Searched, Split
+from opsplit.search import Objective
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""
@@ -18,21 +16,6 @@ POOR = 0.05
 """A fit that leaves more than this share of the change may suffer from coarse splitting."""
 MOST = 16
 """Substeps per frame beyond which splitting is not refined."""
-
-
-def splitting_error(objective: Objective, pick: Composition) -> float:
-    """Relative difference between the substeps of the objective and twice as many, mean over the
-    observed transitions."""
-    if len(pick) == 1:
-        return 0.0
-    sets = torch.tensor([pick.operators], device=objective.device)
-    strengths = torch.tensor([pick.strengths], dtype=torch.float64, device=objective.device)
-    states = objective.observed.states[:1]
-    once = objective.step(sets, states, strengths)
-    twice = objective.refined(2 * objective.refinement).step(sets, states, strengths)
-    gap = (once - twice).flatten(2).norm(dim=2) / objective.observed.sizes[:1]
-    found = float(gap.mean())
-    return found if math.isfinite(found) else math.inf
 
 
 def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
@@ -46,7 +29,7 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
         error = result.pick.fit_error
         # A search that moves codes picks operators of its own dictionary.
         own = result.dictionary
-        gap = splitting_error(objective if own is None else objective.over(own), result.pick)
+        gap = yield Split(objective if own is None else objective.over(own), result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)
         if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
             break

@@ -8,7 +8,16 @@ from typing import Any
 import torch
 
 from opsplit.errors import OpsplitError
-from opsplit.predict.questions import Answer, Asking, Judged, Problem, Question
+from opsplit.predict.questions import (
+    Answer,
+    Asking,
+    Finer,
+    Judged,
+    Problem,
+    Question,
+    Split,
+    splitting_errors,
+)
 from opsplit.predict.verdict import alike, measure_together
 from opsplit.search import Objective, Strategy
 
@@ -62,6 +71,9 @@ def _key(question: Question) -> Hashable:
         moments = tuple(question.window.moments[0].diff().tolist())
         how = (len(question.pick), question.dt, question.scheme, question.refinement)
         return ("judged", id(question.operators), moments, *how)
+    if isinstance(question, Split):
+        made = question.objective
+        return ("split", id(made.operators), len(question.pick), made.refinement)
     # Objectives that come from one search share their operators.
     return ("finer", id(question.before.operators), question.search, question.refinement)
 
@@ -78,6 +90,9 @@ def _answers(questions: list[Question], search: Strategy) -> list[Any]:
                 first.dt, first.scheme, first.refinement,
             )
         )  # fmt: skip
+    if isinstance(first, Split):
+        split = [q for q in questions if isinstance(q, Split)]
+        return list(splitting_errors([q.objective for q in split], [q.pick for q in split]))
     joint, used = _joint(questions), first.search or search
     if isinstance(first, Problem):
         first.check(used, joint)
@@ -88,7 +103,7 @@ def _answers(questions: list[Question], search: Strategy) -> list[Any]:
 def _joint(questions: list[Question]) -> Objective:
     """One objective for all windows."""
     first = questions[0]
-    assert not isinstance(first, Judged)
+    assert isinstance(first, Problem | Finer)
     if len(questions) == 1:
         return first.objective()
     if isinstance(first, Problem):
@@ -98,5 +113,5 @@ def _joint(questions: list[Question]) -> Objective:
             first.scheme, first.refinement, first.scored_mb,
             [q.dictionary for q in problems],
         )  # fmt: skip
-    before = [q.before for q in questions if not isinstance(q, Problem | Judged)]
+    before = [q.before for q in questions if isinstance(q, Finer)]
     return Objective.together(before).refined(first.refinement)

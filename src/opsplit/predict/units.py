@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,7 +60,7 @@ class Units:
         before = dictionary.__dict__.get("_named")
         if before is None or before[0] != factors:
             values = {name: v * factors[name] for name, v in dictionary.coefficients.items()}
-            before = (factors, replace(dictionary, coefficients=values))
+            before = (factors, dictionary.renamed(values))
             dictionary.__dict__["_named"] = before
         return before[1]
 
@@ -179,16 +180,17 @@ def check_size(frames: Tensor) -> None:
 
 def _average(frames: Sequence[Tensor]) -> list[float]:
     """Mean of every channel; sums of large numbers stay finite."""
-    joined = torch.cat([f.double().transpose(0, 1).flatten(1) for f in frames], 1)
-    largest = float(joined.abs().max()) or 1.0
+    held = [f.numpy(force=True).astype(np.float64).swapaxes(0, 1) for f in frames]
+    joined = np.concatenate([f.reshape(len(f), -1) for f in held], 1)
+    largest = float(np.abs(joined).max()) or 1.0
     means: list[float] = ((joined / largest).mean(1) * largest).tolist()
     return means
 
 
 def _deviation(frames: Sequence[Tensor]) -> float:
-    joined = torch.cat([f.double().flatten() for f in frames])
-    largest = float(joined.abs().max()) or 1.0
-    return float((joined / largest).std()) * largest
+    joined = np.concatenate([f.numpy(force=True).astype(np.float64).ravel() for f in frames])
+    largest = float(np.abs(joined).max()) or 1.0
+    return float((joined / largest).std(ddof=1)) * largest
 
 
 def _ratio(given: Sequence[float], trained: Sequence[float]) -> float:

@@ -135,7 +135,7 @@ class Walls:
     @property
     def words(self) -> str:
         """What the walls are, for a note."""
-        said = [f"{n}: {a.ends.words}" for n, a in zip("xyz", self.axes, strict=False) if a]
+        said = [f"{n}: {a.ends.text}" for n, a in zip("xyz", self.axes, strict=False) if a]
         return ", ".join(said)
 
     def unfold(self, observed: Trajectories) -> Trajectories:

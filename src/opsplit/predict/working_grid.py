@@ -58,7 +58,7 @@ def resolved_grid(given: Grid, trained: Grid, frames: Sequence[Tensor]) -> Grid:
     shape = list(given.shape)
     for axis, word in enumerate(given.boundary):
         usual = math.ceil(given.extent[axis] / trained.spacing[axis] * (1 - CLOSE))
-        if word != "periodic" or shape[axis] <= usual:
+        if word != "periodic" or shape[axis] <= _smooth(usual):
             continue
         needed = max(usual, 2 * _last_mode(frames, axis - given.ndim) + 2)
         shape[axis] = min(shape[axis], _smooth(needed))

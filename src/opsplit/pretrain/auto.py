@@ -7,7 +7,7 @@ needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +17,17 @@ from torch import Tensor
 
 from opsplit._files import origin
 from opsplit.dictionary import OperatorDictionary, Part
+from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.hypernetwork.disco import Disco
 from opsplit.hypernetwork.linear_decoder import LinearDecoder
 from opsplit.model import Model
+from opsplit.operators import Spectral
 from opsplit.operators.spectral.filters import order_of
 from opsplit.operators.spectral.products import parse
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.limit import Limit
+from opsplit.pretrain.separate import separate
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import (
     Learned,
@@ -32,36 +35,19 @@ from opsplit.pretrain.structure import (
     join,
     learn,
     mechanisms,
+    terms_of,
     used_terms,
 )
+from opsplit.pretrain.verdict import is_weak, report
 from opsplit.pretrain.wording import learned_term
 from opsplit.progress import Progress
 from opsplit.terms import Term
 
-GOOD = 0.05
-"""Operators serve in compositions where they leave less than this share of the change on average,
-and no environment leaves ten times as much."""
-UNSURE = 1.1
-"""Squared errors up to so many times those of the noise in the frames are noise."""
-MOST_NOISE = 0.6
-"""Where noise makes more than this share of the change, nothing is known about the rest."""
 EXACT = 1e-5
 """Directions of codes are added until they miss less than this share of the weights."""
 MOST_DIRECTIONS = 8
-
-
-def structure_words(report: dict[str, Any]) -> str:
-    """The choice, its rivals and their errors, as a table to read."""
-    lines = ["mechanism  error of a step  terms (rivals and their errors)"]
-    for row in report["mechanisms"]:
-        rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
-        terms = ", ".join(t or "identity" for t in row["terms"])
-        lines.append(f"{row['mechanism']:9}  {row['error']:15.2g}  {terms} ({rivals})")
-    lines.append(
-        f"found in {report['seconds']:.1f} s; the error of a step is relative to its change, on "
-        f"fields that were not fitted.\nverdict: {report['verdict']}"
-    )
-    return "\n".join(lines)
+MOST_VALUES = 16
+"""Operators of one mechanism that was told apart from others."""
 
 
 @dataclass(frozen=True)
@@ -72,65 +58,18 @@ class Structure:
     evidence: Evidence
     seconds: float
 
+    family: Spectral
+    parameters: Tensor
+    """Of all mechanisms together, `(E, P)`."""
+    pure: Tensor | None = None
+    """What one unit of every coefficient does, `(coefficient, P)`, where several act together and
+    could be told apart."""
+
     def report(self) -> dict[str, Any]:
         """Choices, rivals and errors as plain values."""
-        rows: list[dict[str, Any]] = []
-        for one in self.learned:
-            terms = sorted({t for kind in used_terms(one).values() for t in kind})
-            rows.append({
-                "mechanism": one.mechanism,
-                "terms": terms,
-                "error": float(one.error.mean()),
-                "worst": float(one.error.max()),
-                "noise": float(one.noise.mean()),
-                "beyond_noise": float(beyond_noise(one).mean()),
-                "environments": len(one.environments),
-                "complete": one.complete,
-                "rivals": [
-                    {"structure": r.name, "terms": list(r.terms), "error": r.error}
-                    for r in one.rivals
-                ],
-            })  # fmt: skip
-        weak = [one.mechanism for one in self.learned if is_weak(one)]
-        verdict = "good for compositions"
-        if weak:
-            verdict = (
-                f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
-                "few frames, or terms that no structure has)"
-            )
-        noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
-        if noisy:
-            names = ", ".join(row["mechanism"] for row in noisy)
-            verdict += (
-                f"; the frames of {names} hold noise, which makes up to "
-                f"{max(row['noise'] for row in noisy):.0%} of the change of a step and was taken "
-                "off before judging"
-            )
-        hurried = [row["mechanism"] for row in rows if not row["complete"]]
-        if hurried:
-            verdict += (
-                f"; {', '.join(hurried)}: the time was over before all structures were tried; "
-                "this is the best so far, and more minutes may improve it"
-            )
-        mixed = [row["mechanism"] for row in rows if "+" in row["mechanism"]]
-        if mixed:
-            verdict += (
-                f"; {', '.join(mixed)} act together in the data: forecasts are not affected, but "
-                "their coefficients can only be told apart by other trajectories"
-            )
-        return {"verdict": verdict, "weak": weak, "seconds": self.seconds, "mechanisms": rows}
-
-
-def beyond_noise(one: Learned) -> Tensor:
-    """Errors `(E,)` of a step without the part that noise in the frames explains."""
-    return (one.error.square() - UNSURE * one.noise.square()).clamp_min(0).sqrt()
-
-
-def is_weak(one: Learned) -> bool:
-    """Whether operators leave too much of the change, or noise hides what they leave."""
-    left = beyond_noise(one)
-    hidden = float(one.noise.mean()) > MOST_NOISE
-    return hidden or float(left.mean()) > GOOD or float(left.max()) > 10 * GOOD
+        return report(self.learned, self.parameters, self.pure is not None) | {
+            "seconds": self.seconds
+        }
 
 
 def learn_structure(
@@ -152,14 +91,25 @@ def learn_structure(
             # Simple mechanisms need little: one may take twice its share, if others leave it.
             own = limit.part(2 / (len(found) - i + 1))
             learned.append(learn(evidence, name, environments, labels, own))
-    return Structure(tuple(learned), evidence, limit.now() - began)
+    family, parameters = join(learned, evidence)
+    if not parameters.shape[1]:
+        raise OpsplitError(
+            "None of the candidate terms explains anything of the changes in these data: their "
+            "frames are too far apart, mostly noise, or follow other coefficients than they say."
+        )
+    mixed = [i for one in learned if "+" in one.mechanism for i in one.environments]
+    pure = None
+    if mixed and not any(map(is_weak, learned)):
+        pure = separate(family, parameters, coefficients, mixed, evidence)
+    seconds = limit.now() - began
+    return Structure(tuple(learned), evidence, seconds, family, parameters, pure)
 
 
 def assemble(
     structure: Structure, source: StoredSource, facts: Facts, encoder: EncoderConfig, preset: str
 ) -> Model:
     """A model whose operators are those of the structure and whose encoder is untrained."""
-    family, parameters = join(structure.learned, structure.evidence)
+    family, parameters = structure.family, structure.parameters
     codes, directions = code_directions(structure.learned, parameters)
     config = ModelConfig(
         physics=facts.name,
@@ -180,15 +130,42 @@ def assemble(
         disco.decoder.directions.copy_(directions)
         disco.codebook.copy_(codes)
     disco.eval().requires_grad_(False)
-    known = {k: v.double().numpy() for k, v in source.coefficients().items()}
-    words = tuple(f"environment {i}" for i in range(len(parameters)))
-    part = Part(family, parameters.float(), None, facts.scale)
+    rows, known, words = dictionary_rows(structure, source)
+    part = Part(family, rows.float(), None, facts.scale)
     terms = learned_terms(structure, source, facts)
     for key, text in source.data.terms.items():
         # What the user says a term is called; what was learned about it stays.
         terms[key] = replace(terms[key], text=text) if key in terms else Term(text)
     dictionary = OperatorDictionary((part,), known, words, terms)
     return Model(disco, dictionary, {"structure": structure.report(), **origin(0)})
+
+
+def dictionary_rows(
+    structure: Structure, source: StoredSource
+) -> tuple[Tensor, dict[str, np.ndarray], tuple[str, ...]]:
+    """Operators `(N, P)`, their coefficients and words for them.
+
+    One per environment; where mechanisms that act together were told apart, one per value of every
+    coefficient instead.
+    """
+    known = {k: v.double() for k, v in source.coefficients().items()}
+    words = [f"environment {i}" for i in range(len(structure.parameters))]
+    if structure.pure is None:
+        return structure.parameters, {k: v.numpy() for k, v in known.items()}, tuple(words)
+    alone = [i for one in structure.learned if "+" not in one.mechanism for i in one.environments]
+    rows, table = structure.parameters[alone], {k: v[alone] for k, v in known.items()}
+    words = [words[i] for i in alone]
+    singles = {one.mechanism for one in structure.learned}
+    for (name, values), unit in zip(known.items(), structure.pure, strict=True):
+        if name in singles:
+            continue
+        some = values[values != 0].unique()
+        some = some[torch.linspace(0, len(some) - 1, min(len(some), MOST_VALUES)).long()]
+        rows = torch.cat([rows, some[:, None] * unit])
+        zero = torch.zeros_like(some)
+        table = {k: torch.cat([v, some if k == name else zero]) for k, v in table.items()}
+        words += [f"{name} alone"] * len(some)
+    return rows, {k: v.numpy() for k, v in table.items()}, tuple(words)
 
 
 def code_directions(learned: Sequence[Learned], parameters: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,22 +192,37 @@ def code_directions(learned: Sequence[Learned], parameters: Tensor) -> tuple[Ten
 
 def learned_terms(structure: Structure, source: StoredSource, facts: Facts) -> dict[str, Term]:
     """What single coefficients multiply, from the mechanisms in which they act alone."""
-    unit = structure.evidence.units.wavenumber
-    out = {}
-    coefficients = source.coefficients()
+    out, coefficients = {}, source.coefficients()
     for one in structure.learned:
-        centred = structure.evidence.units.centre and used_terms(one).get("products")
-        if one.mechanism not in coefficients or centred:
-            continue
-        values = coefficients[one.mechanism][list(one.environments)].double()
-        held: dict[tuple[str, bool], np.ndarray] = {}
-        for kind, terms in used_terms(one).items():
-            for text, weights in terms.items():
-                linear = kind == "derivatives"
-                order = order_of(text) if linear else parse(text).order
-                degree = 1 if linear else parse(text).degree
-                physical = weights * facts.scale ** (1 - degree) / unit**order
-                held[text, linear] = (physical / values[:, None]).median(0).values.numpy()
-        if held:
-            out[one.mechanism] = learned_term(held, facts.channels, facts.grid.ndim)
-    return out
+        if one.mechanism in coefficients:
+            values = coefficients[one.mechanism][list(one.environments)].double()
+            each = {
+                kind: {t: (w / values[:, None]).median(0).values for t, w in terms.items()}
+                for kind, terms in used_terms(one).items()
+            }
+            out[one.mechanism] = _printed(each, structure, facts)
+    for i, name in enumerate(coefficients):
+        if structure.pure is not None and name not in out:
+            held = terms_of(structure.family, structure.pure[i : i + 1])
+            each = {k: {t: w[0] for t, w in terms.items()} for k, terms in held.items()}
+            out[name] = _printed(each, structure, facts)
+    return {name: term for name, term in out.items() if term is not None}
+
+
+def _printed(
+    each: Mapping[str, Mapping[str, Tensor]], structure: Structure, facts: Facts
+) -> Term | None:
+    """A term in words, from weights `(channel,)` per unit of its coefficient; None if the words
+    would hold a mean that was taken off."""
+    units = structure.evidence.units
+    if not any(each.values()) or (units.centre and each.get("products")):
+        return None
+    held: dict[tuple[str, bool], np.ndarray] = {}
+    for kind, terms in each.items():
+        for text, weights in terms.items():
+            linear = kind == "derivatives"
+            order = order_of(text) if linear else parse(text).order
+            degree = 1 if linear else parse(text).degree
+            physical = weights * facts.scale ** (1 - degree) / units.wavenumber**order
+            held[text, linear] = physical.numpy()
+    return learned_term(held, facts.channels, facts.grid.ndim, facts.scale)

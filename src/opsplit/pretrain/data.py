@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from opsplit._memory import check_room
+from opsplit.boundary import OPEN
 from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.physics import PHYSICS, Physics, get_physics
+from opsplit.predict.adapt import between
+from opsplit.predict.ends import ends_of
+from opsplit.predict.walls import Walls
 from opsplit.pretrain.config import Batches
 from opsplit.pretrain.sources import FreshSource, StoredSource
 from opsplit.trajectories import Trajectories
@@ -27,16 +32,22 @@ def is_stored(data: Data) -> bool:
     return not isinstance(data, Physics) and str(data) not in PHYSICS
 
 
-def open_source(data: Data, batches: Batches) -> FreshSource | StoredSource:
-    """The source of training batches."""
+def open_source(
+    data: Data, batches: Batches, continued: bool = False
+) -> FreshSource | StoredSource:
+    """The source of training batches.
+
+    Arguments:
+        continued: whether stored fields between walls are continued beyond them by symmetry.
+    """
     if not is_stored(data):
         physics = data if isinstance(data, Physics) else get_physics(str(data))
         return _simulated(physics, batches.split)
     assert not isinstance(data, Physics)
-    return StoredSource(load(data), batches.resolved)
+    return StoredSource(load(data, continued), batches.resolved)
 
 
-def load(data: Trajectories | Recording | str | Path) -> Trajectories:
+def load(data: Trajectories | Recording | str | Path, continued: bool = False) -> Trajectories:
     """Stored data in memory, with frames at equal distances."""
     if isinstance(data, str | Path):
         if not Path(data).exists():
@@ -48,7 +59,27 @@ def load(data: Trajectories | Recording | str | Path) -> Trajectories:
         raise OpsplitError(
             "Training needs frames at equal distances in time; resample the data first."
         )
-    return found
+    if not continued:
+        return found
+    return _beyond_walls(found, data if isinstance(data, Recording) else read(data))
+
+
+def _beyond_walls(found: Trajectories, recording: Recording) -> Trajectories:
+    """Fields between walls continued to periodic ones, as forecasts continue them."""
+    ends = ends_of(recording)
+    if any(OPEN in (one.left.side.kind, one.right.side.kind) for one in ends):
+        return found
+    walls = Walls.of(found.grid, ends)
+    if not walls.any:
+        return found
+    warnings.warn(
+        f"The fields lie between walls ({walls.words}): they are continued beyond them by "
+        "symmetry, and mechanisms that do not keep it will be called weak.",
+        OpsplitWarning,
+        stacklevel=2,
+    )
+    grid = between(found.grid, walls) if recording.box else found.grid
+    return walls.unfold(replace(found, grid=grid))
 
 
 def _in_memory(recording: Recording) -> Trajectories:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
+from opsplit.operators.spectral.filters import UNIT, added_to
+
 MOST_TERMS = 400
 """A library with more terms than this is left out."""
 
@@ -20,8 +22,9 @@ class Atom:
 
     def repeats(self, channel: int) -> bool:
         """Whether it is a linear term of this channel, written as a product."""
+        own, _, name = self.text.partition(":")
         single = not self.linear and not {"*", "@"} & set(self.text)
-        return single and self.text.partition(":")[0] == f"{channel}"
+        return single and own == f"{channel}" and added_to(name) is None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,20 @@ def _high(channels: int) -> Iterator[Atom]:
     for degree in {1: (4, 5, 6, 7), 2: (4, 5)}.get(channels, ()):
         for chosen in combinations_with_replacement(range(channels), degree):
             yield Atom("*".join(map(str, chosen)), linear=False)
+
+
+def saturation(channels: int, positive: Sequence[int], added: float) -> Library:
+    """Reactions with a denominator `v + added`, such as `u v / (0.3 + v)` or `u^2 / v`.
+
+    A numerator of as high a degree in `v` is a polynomial and a fraction with a lower one.
+    """
+    atoms = [Atom("", linear=True), *(a for c in range(1, 4) for a in _polynomial(channels, c))]
+    for below in positive:
+        bottom = f"{below}:over{round(added / UNIT)}"
+        others = [f"{c}*" for c in range(channels) if c != below]
+        for top in ("", *others, *(2 * other for other in others)):
+            atoms.append(Atom(top + bottom, linear=False))
+    return Library("reactions with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
 
 
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:

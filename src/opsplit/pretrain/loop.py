@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +51,8 @@ class Execution:
     """No progress bar."""
     nodes: int = 1
     """Machines."""
+    processor_time: bool = False
+    """Count the seconds that the processor works against the budget, not those that pass."""
 
     @property
     def processes(self) -> int:
@@ -136,7 +139,8 @@ def _run(
     die_with_parent()
     if execution.processes > 1 and execution.threads is not None:
         torch.set_num_threads(execution.threads)
-    training = Training(fabric, model, config, source, folder)
+    now = time.process_time if execution.processor_time else None
+    training = Training(fabric, model, config, source, folder, now)
     curve = Curve(training, execution.logger) if fabric.is_global_zero else None
     done = training.clock.done(training.step)
     with Progress("pretrain", enabled=curve is not None and not execution.quiet) as bar:
@@ -167,6 +171,7 @@ class Training:
         config: TrainConfig,
         source: Source,
         folder: Path,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.fabric, self.config, self.source, self.folder = fabric, config, source, folder
         self.disco = begin(model, config, source)
@@ -179,7 +184,7 @@ class Training:
         if self.file.exists():
             facts = checkpoint.load_state(self.file, self.disco, self.average, self.optimiser)
         self.step, self.running = int(facts["step"]), float(facts["running"])
-        self.clock = Clock(config.budget, fabric, float(facts["seconds"]))
+        self.clock = Clock(config.budget, fabric, float(facts["seconds"]), now)
 
     @property
     def file(self) -> Path:

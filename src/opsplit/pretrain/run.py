@@ -69,7 +69,7 @@ def pretrain(
     operator = preset_operator(preset) if operator is None else operator
     usual_encoder, usual_training = preset_settings(preset, is_stored(data), name)
     encoder, training = encoder or usual_encoder, training or usual_training
-    source = open_source(data, training.batches)
+    source = open_source(data, training.batches, continued=operator in (Auto.kind, Auto()))
     _check(training, source)
     folder = Path(out)
     share = max(1, (os.cpu_count() or 1) // execution.devices)
@@ -143,7 +143,12 @@ def _structured(
         budget = replace(budget, minutes=max(0.01, budget.minutes - seconds / 60))
     start = Start(start_from=str(place), encoder_only=True)
     codebook = replace(training.codebook, by_gradient=1.0)
-    later = replace(training, recipe="codebook", budget=budget, start=start, codebook=codebook)
+    # A structure needs few frames; the encoder makes do with as many.
+    context = min(training.batches.context, len(source.data.times) - 1)
+    batches = replace(training.batches, context=context)
+    later = replace(
+        training, recipe="codebook", budget=budget, start=start, codebook=codebook, batches=batches
+    )
     return made.config, later
 
 

@@ -150,6 +150,12 @@ class StoredSource:
                 f"{bad} of {len(trajectories)} trajectories hold NaN or infinite values; "
                 "leave them out before training."
             )
+        for name, values in trajectories.coefficients.items():
+            if not bool(torch.isfinite(values).all()):
+                raise OpsplitError(
+                    f"The coefficient {name} is not a finite number in every trajectory; write 0 "
+                    "where its mechanism does not act."
+                )
         self.data = trajectories
         self.environment, self.first = trajectories.environments()
         self.environments = len(self.first)
@@ -170,7 +176,7 @@ class StoredSource:
         data = self.data
         return Facts(
             name, data.grid, data.dt, data.channels, tuple(data.coefficients),
-            self.environments, scale=float(data.data.std()) or 1.0, rescale=False,
+            self.environments, scale=_deviation(data.data) or 1.0, rescale=False,
         )  # fmt: skip
 
     def coefficients(self) -> dict[str, Tensor]:
@@ -230,6 +236,12 @@ class StoredSource:
         )
 
 
+def _deviation(data: Tensor) -> float:
+    """Standard deviation of fields of any size: squares of large numbers would overflow."""
+    size = float(data.abs().max())
+    return size * float((data / size).std()) if size else 0.0
+
+
 def _divide(parts: int, generator: torch.Generator) -> tuple[float, ...]:
     """One frame divided at random: splitting asks for flows of any length, data have frames."""
     cuts = torch.rand(parts - 1, generator=generator, dtype=torch.float64).sort().values
@@ -255,6 +267,7 @@ def lost_frames(trajectories: Trajectories, share: float) -> Tensor:
     lost = []
     for one in trajectories.data:
         # Half a spectrum counts every mode but the first and last twice: no matter for a share.
-        energy = torch.fft.rfftn(one.float(), dim=axes).abs().square()
+        unit = one / one.abs().max().clamp_min(1e-300)
+        energy = torch.fft.rfftn(unit.float(), dim=axes).abs().square()
         lost.append((energy * high).flatten(1).sum(1) > share * energy.flatten(1).sum(1))
     return torch.stack(lost)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
-from opsplit.operators import Derivatives, Fronts, OperatorFamily, Products, Spectral
+from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.family import unpack
 from opsplit.pretrain.choices import (
     SIMPLER,
@@ -26,11 +26,14 @@ from opsplit.pretrain.choices import (
 )
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import ENOUGH, make_family, refined, with_steps
-from opsplit.pretrain.library import Atom, Library, atoms_of, stages
+from opsplit.pretrain.library import Atom, Library, atoms_of, saturation, stages
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.refine import errors, noise_floor
 from opsplit.pretrain.regression import moments, select
 from opsplit.trajectories import Trajectories
+
+ROUNDED = 1e-2
+"""Values below zero by this share of the mean are errors of the solver that made the data."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def learn(
         if error < ENOUGH:
             break
     least = min(rival.error for rival, *_ in tried)
-    _, family, parameters = next(t for t in tried if t[0].error <= SIMPLER * least + ENOUGH)
+    able = [t for t in tried if t[0].error <= SIMPLER * least + ENOUGH]
+    _, family, parameters = min(able, key=lambda t: len(t[0].terms))
     family, parameters = dealiased(family, parameters, train, check, evidence, limit)
     family, parameters = sharpened(family, parameters, environments, train, evidence, limit)
     family, parameters = shortened(family, parameters, train, check, evidence, limit)
@@ -129,6 +133,8 @@ def _candidates(
     channels = evidence.fit[0].shape[2]
     seen: set[tuple[tuple[Atom, ...], ...]] = set()
     for stage in stages(channels, evidence.grid.ndim):
+        if stage[0].group == "fluxes":
+            yield from _saturated(evidence, environments, limit)
         atoms = atoms_of(stage)
         # The first stage is the least that a mechanism needs.
         patience = limit if seen else Limit()
@@ -152,6 +158,38 @@ def _candidates(
         # Where nothing explains anything, the operator that does nothing is all there is.
         weights = (torch.zeros(len(environments), 1, dtype=torch.float64),) * channels
         yield _Candidate(stage[0].name, ((atoms[0],),) * channels, weights)
+
+
+def _saturated(
+    evidence: Evidence, environments: Sequence[int], limit: Limit
+) -> Iterator[_Candidate]:
+    """Reactions with the denominator that explains most, of channels that are never negative."""
+    channels = evidence.fit[0].shape[2]
+    every = torch.cat([evidence.fit[i].transpose(0, 2).flatten(1) for i in environments], 1)
+    positive = [c for c in range(channels) if float(every[c].min()) > -ROUNDED * every[c].mean()]
+    if not positive or evidence.units.centre:
+        return
+    usual, least = float(every[positive].mean()), float(every[positive].min())
+    tried = [usual * 2.0**n for n in range(-4, 3)] + ([0.0] if least > 0.05 * usual else [])
+    for ratio in (1.25, 1.06, 1.0):
+        known = [saturation(channels, positive, added) for added in tried]
+        atoms = atoms_of(known)
+        fit, unseen = (
+            moments([part[i] for i in environments], atoms, *evidence.measures, limit)
+            for part in (evidence.fit, evidence.unseen)
+        )
+        if fit is None or unseen is None:
+            return
+        chosen = [
+            [select(fit, unseen, c, _allowed(library, atoms, c)) for c in range(channels)]
+            for library in known
+        ]
+        place = min(range(len(known)), key=lambda i: sum(one.left for one in chosen[i]))
+        tried = sorted({tried[place] * ratio**n for n in (-2, -1, 0, 1, 2)})
+    assert fit is not None
+    terms = tuple(tuple(atoms[j] for j in one.terms) for one in chosen[place])
+    weights = tuple(fit.solve(c, one.terms) for c, one in enumerate(chosen[place]))
+    yield _Candidate(known[place].name, terms, weights)
 
 
 def _beginnings(
@@ -194,7 +232,7 @@ def _build(candidate: _Candidate, evidence: Evidence) -> tuple[Spectral, Tensor]
     return family, torch.cat(pieces, 1)
 
 
-def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily, Tensor]:
+def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[Spectral, Tensor]:
     """One family with the terms of all mechanisms, and the weights `(E, P)` of all environments."""
     names: dict[str, list[str]] = {"derivatives": [], "products": []}
     for one in learned:
@@ -230,11 +268,16 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[OperatorFamily
 
 def used_terms(one: Learned) -> dict[str, dict[str, Tensor]]:
     """Weights `(E, channel)` of the terms that a mechanism has."""
-    assert isinstance(one.family.linear, Derivatives)
-    names = {"derivatives": one.family.linear.terms}
-    if isinstance(one.family.nonlinearity, Products):
-        names["products"] = one.family.nonlinearity.terms
-    held = unpack(one.parameters, one.family.shapes())
+    return terms_of(one.family, one.parameters)
+
+
+def terms_of(family: Spectral, parameters: Tensor) -> dict[str, dict[str, Tensor]]:
+    """Weights `(E, channel)` of the terms that any of the operators `(E, P)` has."""
+    assert isinstance(family.linear, Derivatives)
+    names = {"derivatives": family.linear.terms}
+    if isinstance(family.nonlinearity, Products):
+        names["products"] = family.nonlinearity.terms
+    held = unpack(parameters, family.shapes())
     return {
         kind: {t: held[kind][..., i] for i, t in enumerate(terms) if held[kind][..., i].any()}
         for kind, terms in names.items()
@@ -250,3 +293,5 @@ def check_data(data: Trajectories) -> None:
         )
     if not data.uniform:
         raise OpsplitError("Learning a structure needs frames that are equally far apart.")
+    if not bool(data.data.diff(dim=1).any()):
+        raise OpsplitError("No field changes from frame to frame: there is nothing to learn.")

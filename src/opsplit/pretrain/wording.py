@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opsplit.operators.spectral.filters import order_of, parts_of
+from opsplit.operators.spectral.filters import added_to, order_of, parts_of
 from opsplit.operators.spectral.products import parse
 from opsplit.terms import Term
 
@@ -17,14 +17,16 @@ NEAR = 2e-3
 
 
 def learned_term(
-    weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str], ndim: int
-) -> Term:
+    weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str], ndim: int,
+    scale: float = 1.0,
+) -> Term:  # fmt: skip
     """The term of a coefficient from its weights per unit of the coefficient.
 
     Arguments:
         weights: for every term (text, whether it is linear) one number per channel, in the units
             of the data.
         channels: their names.
+        scale: fields were divided by this number before denominators were formed.
     """
     lines = []
     for c, channel in enumerate(channels):
@@ -32,11 +34,11 @@ def learned_term(
         for (text, linear), values in weights.items():
             value = float(values[c])
             if value:
-                what = _linear(text, channel) if linear else _product(text, channels)
+                what = _linear(text, channel) if linear else _product(text, channels, scale)
                 words += _signed(value, what)
         lines.append(words[3:] if words.startswith(" + ") else words.replace(" - ", "-", 1))
     orders = {order_of(t) if linear else parse(t).order for t, linear in weights}
-    degrees = {1 if linear else parse(t).degree for t, linear in weights}
+    degrees = {1 if linear else _degree(t) for t, linear in weights}
     whole = len(orders) == 1 and float(next(iter(orders))).is_integer()
     order = int(orders.pop()) if whole else None
     if ndim == 1:
@@ -48,6 +50,13 @@ def learned_term(
         degrees.pop() if len(degrees) == 1 else None,
         signed=order is not None and order % 2 == 1,
     )
+
+
+def _degree(text: str) -> int | None:
+    """The power of the field that a product is; None if a denominator adds a number to it."""
+    term = parse(text)
+    whole = term.degree >= 0 and not any(added_to(name) for _, name in term.factors)
+    return term.degree if whole else None
 
 
 def _on_a_line(words: str) -> str:
@@ -96,11 +105,17 @@ def _derivative(name: str, what: str) -> str:
     return before + (f"{whole}_{axes}" if axes else whole)
 
 
-def _product(text: str, channels: Sequence[str]) -> str:
+def _product(text: str, channels: Sequence[str], scale: float) -> str:
     term = parse(text)
     counts: dict[str, int] = {}
+    below = ""
     for channel, name in term.factors:
+        if (added := added_to(name)) is not None:
+            bottom = f"({_round(added * scale)} + {channels[channel]})"
+            below += f" / {bottom if added else channels[channel]}"
+            continue
         factor = _derivative(name, channels[channel])
         counts[factor] = counts.get(factor, 0) + 1
     what = " ".join(f if n == 1 else f"{f}^{n}" for f, n in counts.items())
+    what = f"{what or '1'}{below}" if below else what
     return _derivative(term.outer, what)

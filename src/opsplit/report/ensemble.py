@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 
 from opsplit._files import write_text
+from opsplit._text import printable
 from opsplit.report.animation import data_uri
 from opsplit.report.figures import _figure
 from opsplit.report.table import columns_of
@@ -22,7 +25,12 @@ if TYPE_CHECKING:
 
 LISTED = 2000
 """Trajectories in the list of a page; the table has them all."""
-ERRORS = ("nrmse", "fit_error", "unexplained")
+ERRORS = {
+    "nrmse": "NRMSE of the forecast",
+    "fit_error": "one-step error",
+    "unexplained": "unexplained share",
+}
+"""Columns that are errors, in words."""
 PLAIN = {
     "item", "file", "trajectory", "status", "reason", "equation", "skill", "forecast_status",
     "forecast", "seconds", *ERRORS,
@@ -37,8 +45,8 @@ def write_ensemble_report(path: Path, rows: Sequence[Row], forecasts: Path | Non
     counts = Counter(str(row["status"]) for row in rows)
     summary = ", ".join(f"{count} {status}" for status, count in counts.items())
     parts = [
-        _section("Coefficients", _histograms(rows, coefficients(rows), "identified")),
-        _section("Errors", _histograms(rows, ERRORS, "relative error")),
+        _section("Coefficients", _histograms(rows, coefficients(rows), "identified coefficients")),
+        _section("Errors", _histograms(rows, list(ERRORS), "errors")),
         _section("Numbers", _summary(rows)),
         _section("Trajectories", _list(rows, path, forecasts)),
     ]
@@ -60,7 +68,7 @@ def write_ensemble_report(path: Path, rows: Sequence[Row], forecasts: Path | Non
 <main>
 <header>
 <p class="kicker">opsplit ensemble</p>
-<h1>{len(rows)} trajectories</h1>
+<h1 class="{_worst(counts)}">{len(rows)} trajectories</h1>
 <p><strong>{escape(summary)}</strong></p>
 </header>
 {"".join(parts)}
@@ -70,6 +78,13 @@ def write_ensemble_report(path: Path, rows: Sequence[Row], forecasts: Path | Non
 """,
     )
     return path
+
+
+def _worst(counts: Counter[str]) -> str:
+    """The colour of the page: that of its worst trajectories."""
+    if counts.keys() <= {"explained"}:
+        return "explained"
+    return "partly" if counts.keys() <= {"explained", "partly"} else "unexplained"
 
 
 def coefficients(rows: Sequence[Row]) -> list[str]:
@@ -108,9 +123,10 @@ def _histograms(rows: Sequence[Row], names: Sequence[str], words: str) -> str:
             margin = 1e-9 * max(abs(low), abs(high), 1.0)
             edges = np.linspace(low - margin, high + margin, 31)
         ax.hist(held, edges, color="#0072b2")
-        ax.set_xlabel(name)
+        ax.set_xlabel(ERRORS.get(name, name))
         ax.set_ylabel("trajectories")
-    said = escape(f"Distribution over the trajectories: {words}, {', '.join(there)}.")
+        ax.yaxis.get_major_locator().set_params(integer=True)
+    said = escape(f"Distribution of the {words} over the trajectories.")
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=160)
     uri = data_uri(stream.getvalue())
@@ -123,7 +139,7 @@ def _summary(rows: Sequence[Row]) -> str:
         held = values(rows, name)
         if len(held):
             marks = np.quantile(held, (0.05, 0.5, 0.95)).tolist()
-            lines.append([name, len(held), float(held.mean()), *marks])
+            lines.append([ERRORS.get(name, name), len(held), float(held.mean()), *marks])
     head = ["", "trajectories", "mean", "5 %", "median", "95 %"]
     top = "".join(f'<th scope="col">{h}</th>' for h in head)
     body = "".join(f"<tr>{''.join(f'<td>{number(x)}</td>' for x in line)}</tr>" for line in lines)
@@ -144,16 +160,17 @@ def _list(rows: Sequence[Row], path: Path, forecasts: Path | None) -> str:
     ordered = sorted(rows, key=lambda row: row["reason"] is None)[:LISTED]
     lines = []
     for row in ordered:
-        shown = escape(str(row["item"]))
+        shown = escape(printable(row["item"]))
         if forecasts is not None and row.get("forecast"):
             target = (forecasts / str(row["forecast"])).relative_to(path.parent)
-            shown = f'<a href="{escape(str(target), quote=True)}">{shown}</a>'
+            shown = f'<a href="{quote(os.fsencode(target))}">{shown}</a>'
         cells = "".join(f'<td class="n">{number(row.get(name))}</td>' for name in names)
         said = escape(str(row["reason"] or row.get("equation") or ""))
         lines.append(
             f"<tr><td>{shown}</td><td>{escape(str(row['status']))}</td>{cells}<td>{said}</td></tr>"
         )
-    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in ("item", "status", *names, ""))
+    titles = ("trajectory", "verdict", *(ERRORS.get(name, name) for name in names), "equation")
+    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in titles)
     more = f"<p>The first {LISTED} of {len(rows)}.</p>" if len(rows) > LISTED else ""
     return (
         f'{more}<div class="scroll" tabindex="0" role="region" aria-label="trajectories">'

@@ -18,6 +18,7 @@ from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure, SubFigure
 
     from opsplit.predict.estimator import OperatorSplitter
@@ -103,6 +104,14 @@ class Rollout:
         }
 
 
+def _logarithmic(errors: Sequence[Tensor]) -> LogNorm:
+    """Colours for the errors of several methods, which may differ by orders of magnitude."""
+    from matplotlib.colors import LogNorm
+
+    largest = [max(float(error.abs().max()), 1e-30) for error in errors]
+    return LogNorm(max(0.01 * min(largest), 1e-8 * max(largest)), max(largest), clip=True)
+
+
 def _error_curve(axes: Axes, rollout: Rollout) -> None:
     for name, values in rollout.errors.items():
         axes.semilogy(rollout.moments, values, label=name, lw=2, color=COLOURS.get(name))
@@ -123,7 +132,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     dt, extent = rollout.observed.dt, rollout.observed.grid.extent[0]
     methods = {"direct": "the network's own forecast", "pursuit": "forecast by opsplit"}
     found = {name: rollout.predictions[name][:, 0] for name in methods}
-    figure = _figure(13, 3.7)
+    figure = _figure(13, 4.2)
     *maps, profile = figure.subplots(1, 4)
     limit = float(torch.cat([seen, future]).abs().max())
     now, end = rollout.frames * dt, (rollout.frames + len(future)) * dt
@@ -153,7 +162,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
         profile.plot(x, frames[-1], color=COLOURS[name], lw=2, label=labels[name])
     profile.set(xlabel="x", title="the last frame\n")
     profile.grid(alpha=0.3)
-    profile.legend(fontsize=9)
+    profile.legend(fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     _save(figure, path)
 
 
@@ -164,7 +173,7 @@ def line_figure(rollout: Rollout, path: Path) -> None:
     grid = rollout.observed.grid
     times = (float(rollout.moments[0]), float(rollout.moments[-1]) + rollout.observed.dt)
     limit = float(truth.abs().max())
-    largest = max(float((frames - truth).abs().max()) for frames in shown.values())
+    gaps = {"cmap": "magma", "norm": _logarithmic([f - truth for f in shown.values()])}
     figure = _figure(4 * (len(shown) + 1), 9.6)
     cells = figure.add_gridspec(3, len(shown) + 1)
     style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
@@ -176,13 +185,12 @@ def line_figure(rollout: Rollout, path: Path) -> None:
         axes, below = (figure.add_subplot(cells[row, column]) for row in (0, 1))
         image = _space_time(axes, frames, times, grid.extent[0], **style)
         axes.set_title(f"forecast: {name}")
-        gap = _space_time(below, (frames - truth).abs(), times, grid.extent[0],
-                          cmap="magma", vmin=0, vmax=largest)  # fmt: skip
+        gap = _space_time(below, (frames - truth).abs(), times, grid.extent[0], **gaps)
         below.set_title(f"|error|: {name}")
     figure.colorbar(image, ax=axes, label="u")
     figure.colorbar(gap, ax=below)
     _error_curve(figure.add_subplot(cells[1, 0]), rollout)
-    profile = figure.add_subplot(cells[2, 0])
+    profile = figure.add_subplot(cells[2, :-1])
     x = np.arange(grid.shape[0]) * grid.spacing[0]
     profile.plot(x, truth[-1], color="black", lw=3, alpha=0.4, label="truth")
     for method, values in rollout.predictions.items():
@@ -190,7 +198,7 @@ def line_figure(rollout: Rollout, path: Path) -> None:
     profile.set_xlabel("x")
     profile.set_title(f"u at t = {rollout.moments[-1]:.3g}")
     profile.legend(fontsize=8)
-    _note(figure.add_subplot(cells[2, 1:]), rollout.words)
+    _note(figure.add_subplot(cells[2, -1]), rollout.words)
     _save(figure, path)
 
 
@@ -198,7 +206,9 @@ def frames_figure(rollouts: Sequence[Rollout], path: Path) -> None:
     """Truth, forecasts and errors of every channel at a few times, one band per rollout."""
     channels = rollouts[0].observed.channels
     rows = 1 + 2 * len(rollouts[0].shown) + len(rollouts[0].alone)
-    figure = _figure(13.5 if len(channels) > 1 else 12, max(5.8, 1.8 * rows) * len(rollouts))
+    # A frame is a square: rows are as high as its columns are wide.
+    width, square = (13.5, 1.42) if len(channels) > 1 else (12, 1.9)
+    figure = _figure(width, max(5.8, square * rows + 0.3) * len(rollouts))
     bands = figure.subfigures(len(rollouts), 1, squeeze=False)[:, 0]
     for band, rollout in zip(bands, rollouts, strict=True):
         picture, side = band.subfigures(1, 2, width_ratios=(2.6, 1))
@@ -221,10 +231,9 @@ def _frames(figure: SubFigure, rollout: Rollout, channel: int, count: int) -> No
         style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     shown = {name: frames[:, channel] for name, frames in rollout.shown.items()}
     errors = {name: (frames - truth).abs() for name, frames in shown.items()}
-    largest = max(float(error.max()) for error in errors.values())
     fields = {"truth": truth, **shown, **{k: v[:, channel] for k, v in rollout.alone.items()}}
     rows = [(title, frames, style) for title, frames in fields.items()]
-    gaps: dict[str, Any] = {"cmap": "magma", "vmin": 0, "vmax": largest}
+    gaps: dict[str, Any] = {"cmap": "magma", "norm": _logarithmic(list(errors.values()))}
     rows += [(f"|error| {name}", error, gaps) for name, error in errors.items()]
     width, height = rollout.observed.grid.extent
     label = rollout.observed.channels[channel]

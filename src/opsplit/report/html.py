@@ -124,7 +124,10 @@ def _key(page: Contents, facts: dict[str, str]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
     if "file" in facts:
         rows.append(("file", facts["file"]))
-    rows.append(("model", str(page.splitter.model)))
+    best = next(iter(page.splitter.ranking_), None)
+    rows.append(
+        ("model", f"{best.title}, the best that was tried" if best else page.splitter.model)
+    )
     rows.append(("date", facts.get("date") or f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
     last = f"{len(page.times)} frames until {page.times[-1]:.5g} after the last observed one"
     rows.append(("forecast", last))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplit._files import atomic, write_text
+from opsplit._text import cell, printable
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -25,11 +26,16 @@ def write_table(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     except ImportError:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([row.get(name) for name in names] for row in rows)
+        writer.writerow(map(cell, names))
+        writer.writerows([cell(row.get(name)) for name in names] for row in rows)
         write_text(folder / "table.csv", stream.getvalue())
         return folder / "table.csv"
-    columns = {name: [row.get(name) for row in rows] for name in names}
+    # Names of files may hold bytes that no text has.
+    columns = {printable(name): [_shown(row.get(name)) for row in rows] for name in names}
     with atomic(folder / "table.parquet") as partial:
         parquet.write_table(pyarrow.table(columns), partial)
     return folder / "table.parquet"
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value

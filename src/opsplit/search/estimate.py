@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 if TYPE_CHECKING:
     from opsplit.search.screen import Screen
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
 
 AGREE = 0.15
 """Two estimates agree if they differ by no more than this share."""
+RANK = 1e-12
+"""Eigenvalues below this share of the largest one are zero."""
 ALIKE = 0.995
 """A mechanism acts like another one if it explains this share of what the other explains."""
 
@@ -34,47 +34,60 @@ class Estimate:
 class Mechanisms:
     """Which coefficients every operator has, and with which sign."""
 
-    values: Tensor
+    values: np.ndarray
     """`(n, coefficient)`"""
     names: tuple[str, ...]
-    kind: Tensor = field(init=False)
+    kind: np.ndarray = field(init=False)
     """`(n,)` operators with the same coefficients of the same signs have the same number."""
-
-    turned: Tensor = field(init=False)
+    terms: np.ndarray = field(init=False)
+    """`(n,)` the same for coefficients of whatever sign."""
+    turned: np.ndarray = field(init=False)
     """`(n,)` the operator with the opposite coefficients; -1 where there is none."""
 
     def __post_init__(self) -> None:
-        signs = torch.nn.functional.pad(self.values.sign(), (0, 1))
-        _, kind = torch.unique(signs, dim=0, return_inverse=True)
-        object.__setattr__(self, "kind", kind)
+        signs = np.sign(self.values)
+        object.__setattr__(self, "kind", _numbered(signs))
+        object.__setattr__(self, "terms", _numbered(np.abs(signs)))
         rows = [tuple(row) for row in self.values.tolist()]
         place = {row: i for i, row in enumerate(rows)}
         turned = [place.get(tuple(-v for v in row), -1) if any(row) else -1 for row in rows]
-        object.__setattr__(self, "turned", torch.tensor(turned, device=self.values.device))
+        object.__setattr__(self, "turned", np.array(turned, dtype=np.int64))
 
     @classmethod
-    def of(cls, known: Mapping[str, np.ndarray], n: int, like: Tensor) -> Mechanisms:
-        columns = [torch.as_tensor(np.asarray(v, float)) for v in known.values()]
-        table = torch.stack(columns, 1) if columns else torch.zeros(n, 0)
-        return cls(table.to(like), tuple(known))
+    def of(cls, known: Mapping[str, np.ndarray], n: int) -> Mechanisms:
+        columns = [np.asarray(v, np.float64) for v in known.values()]
+        return cls(np.stack(columns, 1) if columns else np.zeros((n, 0)), tuple(known))
 
-    def opposite(self, members: Tensor) -> Tensor:
+    def opposite(self, members: np.ndarray) -> np.ndarray:
         """Whether an operator undoes a member of a set `(k, m)`: `(k, n)`."""
-        signs = self.values.sign()
-        return (signs[members] @ signs.T < 0).any(1)
+        signs = np.sign(self.values)
+        found: np.ndarray = (signs[members] @ signs.T < 0).any(1)
+        return found
 
     def word(self, operator: int) -> str:
         """The names of an operator's coefficients."""
         own = self.values[operator].tolist()
         return " and ".join(name for name, v in zip(self.names, own, strict=True) if v)
 
-    def same_terms(self, operator: int) -> Tensor:
-        """`(n,)` operators with the same coefficients, of whatever sign."""
-        held = self.values != 0
-        return (held == held[operator]).all(1)
+
+def symmetric_inverse(matrices: np.ndarray) -> np.ndarray:
+    """Pseudo-inverses of symmetric matrices `(..., m, m)`; those that are not finite have none."""
+    whole = np.isfinite(matrices).all((-2, -1), keepdims=True)
+    values, vectors = np.linalg.eigh(np.where(whole, matrices, 0.0))
+    large = values > RANK * np.abs(values).max(-1, keepdims=True, initial=0.0)
+    inverse = np.where(large, 1 / np.where(large, values, 1.0), 0.0)
+    found: np.ndarray = (vectors * inverse[..., None, :]) @ vectors.swapaxes(-1, -2)
+    return found if whole.all() else np.where(whole, found, np.nan)
 
 
-def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -> Estimate:
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for every row; equal rows have the same one."""
+    known: dict[tuple[float, ...], int] = {}
+    found = [known.setdefault(tuple(row), len(known)) for row in rows.tolist()]
+    return np.array(found, dtype=np.int64)
+
+
+def estimate(screen: Screen, pick: Tried, most: float) -> Estimate:
     """Coefficients by the operators of one mechanism that could replace a part of the pick.
 
     The hypernetwork reads the coefficients of a single operator with some error. Many operators
@@ -83,45 +96,47 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
     that of the operators, the difference of the two estimates, and the change of the coefficients
     that the residual could ask for.
     """
-    values, own = mechanisms.values, list(pick.operators)
-    strengths = torch.tensor(pick.strengths or [1.0] * len(own)).to(values)
+    mechanisms, own = screen.mechanisms, list(pick.operators)
+    values = mechanisms.values
+    strengths = np.array(pick.strengths or [1.0] * len(own))
     total = strengths @ values[own]
-    moved, variance = torch.zeros_like(total), torch.zeros_like(total)
-    left = screen.change - strengths @ screen.rows(own)
-    level, whole = float(left @ left), float(screen.change @ screen.change)
+    moved, variance = np.zeros_like(total), np.zeros_like(total)
+    whole, gram = screen.whole, screen.gram(own)
+    # What the pick leaves, by the same algebra.
+    level = whole - 2 * strengths @ screen.share(own) + strengths @ gram @ strengths
+    level = max(0.0, float(level))
     alike: dict[tuple[str, str], None] = {}
     for part, member in enumerate(own):
         others = own[:part] + own[part + 1 :]
-        s, gain = replacements(screen, others, torch.inf)
-        rival = _rival(screen, mechanisms, member, others, gain)
+        s, gain = replacements(screen, others, np.inf)
+        rival = _rival(screen, member, others, gain)
         if rival is not None:
             alike[mechanisms.word(member), mechanisms.word(rival)] = None
-        gain[(s <= 0).any(1) | (s > most).any(1)] = -torch.inf
+        gain = np.where(((s <= 0) | (s > most)).any(1), -np.inf, gain)
         # A replacement may leave a residual of up to three times the norm, plus rounding.
         # Where the residual is large anyway, only a little more is allowed.
         limit = level + min(8 * level, 0.1 * max(0.0, whole - level)) + 1e-10 * whole
         same = mechanisms.kind == mechanisms.kind[member]
-        good = (same & (whole - gain <= limit)).nonzero()[:, 0]
-        if len(good) < 2 or member not in good.tolist():
+        good = np.flatnonzero(same & (whole - gain <= limit))
+        place = np.flatnonzero(good == member)
+        if len(good) < 2 or not len(place):
             continue
         said = s[good, -1:] * values[good] + s[good, :-1] @ values[others]
-        weight = 1 / (whole - gain[good]).clamp_min(level / 9 + 1e-12 * whole)
+        weight = 1 / np.maximum(whole - gain[good], level / 9 + 1e-12 * whole)
         weight = weight / weight.sum()
         mean = weight @ said
         # Relative to what the same algebra says of the pick itself: its quadrature may be off
         # where frames are far apart, the pick's strengths were refined with real flows.
-        moved += mean - said[good.tolist().index(member)]
+        moved += mean - said[place[0]]
         # The variance of a weighted mean: the effective number is 1 / sum(weight^2).
-        variance += weight @ (said - mean) ** 2 * weight.square().sum()
+        variance += weight @ (said - mean) ** 2 * (weight @ weight)
     # How far strengths could be off for the sake of the residual.
     room = level if pick.residual is None else pick.residual**2
-    rows = screen.rows(own)
-    covariance = torch.linalg.pinv(rows @ rows.T, hermitian=True) * min(room, whole)
-    variance += (values[own] * (covariance @ values[own])).sum(0).clamp_min(0)
-    spread = variance.sqrt()
-    agree = moved.abs() <= AGREE * total.abs()
-    found = torch.where(agree, total + moved, total)
-    spread = torch.hypot(spread, moved)
+    covariance = symmetric_inverse(gram) * min(room, whole)
+    variance += (values[own] * (covariance @ values[own])).sum(0).clip(min=0)
+    agree = np.abs(moved) <= AGREE * np.abs(total)
+    found = np.where(agree, total + moved, total)
+    spread = np.hypot(np.sqrt(variance), moved)
     names = mechanisms.names
     return Estimate(
         dict(zip(names, found.tolist(), strict=True)),
@@ -130,32 +145,34 @@ def estimate(screen: Screen, pick: Tried, mechanisms: Mechanisms, most: float) -
     )
 
 
-def replacements(screen: Screen, others: list[int], most: float) -> tuple[Tensor, Tensor]:
+def replacements(screen: Screen, others: list[int], most: float) -> tuple[np.ndarray, np.ndarray]:
     """Strengths `(n, m)` and gains `(n,)` of every operator beside the others of a pick."""
+    classes = screen.classes
     if others:
-        at = torch.tensor([others], device=screen.integrals.device)
-        s, gain = (x[0] for x in screen.free(at, most))
+        s, gain = (x[0] for x in screen.free(classes.group[[others]], most))
+        s = s / np.append(classes.ratio[others], 1.0)
     else:
-        s = (screen.products / screen.norms.clamp_min(1e-300))[:, None]
-        gain = screen.products * s[:, 0]
-        gain = torch.where((s[:, 0] > 0) & (s[:, 0] <= most), gain, -torch.inf)
-    gain[others] = -torch.inf
-    gain[screen.excluded] = -torch.inf
+        s = (screen.products / np.maximum(screen.norms, 1e-300))[:, None]
+        gain = np.where((s[:, 0] > 0) & (s[:, 0] <= most), screen.products * s[:, 0], -np.inf)
+    # Members of one class explain the same with other strengths.
+    s, gain = s[classes.group], gain[classes.group]
+    s[:, -1] /= classes.ratio
+    gain[others] = -np.inf
+    gain[screen.excluded[classes.group]] = -np.inf
     return s, gain
 
 
-def _rival(
-    screen: Screen, mechanisms: Mechanisms, member: int, others: list[int], gain: Tensor
-) -> int | None:
+def _rival(screen: Screen, member: int, others: list[int], gain: np.ndarray) -> int | None:
     """An operator of another mechanism that explains as much as this member of the pick."""
+    terms = screen.mechanisms.terms
     without = _gain(screen, others)
     own = float(gain[member]) - without
-    fresh = ~mechanisms.same_terms(member)
+    fresh = terms != terms[member]
     for other in others:
-        fresh &= ~mechanisms.same_terms(other)
-    if not own > 0 or not bool(fresh.any()):
+        fresh &= terms != terms[other]
+    if not own > 0 or not fresh.any():
         return None
-    masked = torch.where(fresh, gain, -torch.inf)
+    masked = np.where(fresh, gain, -np.inf)
     best = int(masked.argmax())
     return best if float(masked[best]) - without >= ALIKE * own else None
 
@@ -164,6 +181,5 @@ def _gain(screen: Screen, members: list[int]) -> float:
     """What a set explains, with the best strengths."""
     if not members:
         return 0.0
-    rows = screen.rows(members)
-    share = screen.products[members]
-    return float(share @ torch.linalg.lstsq(rows @ rows.T, share[:, None]).solution[:, 0])
+    share = screen.share(members)
+    return float(share @ symmetric_inverse(screen.gram(members)) @ share)

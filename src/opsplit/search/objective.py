@@ -12,6 +12,7 @@ from opsplit.dictionary import OperatorDictionary, PreparedDictionary
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.budget import Meter
+from opsplit.search.classes import Classes
 from opsplit.search.estimate import Mechanisms
 from opsplit.search.result import Cost
 from opsplit.search.window import Windows
@@ -56,6 +57,7 @@ class Objective:
         self.scheme, self.refinement, self.memory_mb = scheme, refinement, memory_mb
         self.named = tuple(named or [dictionary] * len(self.observed))
         self._mechanisms: dict[int, Mechanisms] = {}
+        self._classes: dict[bool, Classes] = {}
         self.operators = dictionary.prepare(grid, self.windows)
         self.meter = Meter()
         # Where transitions last differently long, each is an entry of its own.
@@ -102,7 +104,8 @@ class Objective:
         """The same windows, with other operators."""
         other = copy(self)
         other.dictionary, other.meter = dictionary, Meter()
-        other.named, other._mechanisms = (dictionary,) * len(self), {}
+        other.named = (dictionary,) * len(self)
+        other._mechanisms, other._classes = {}, {}
         other.operators = dictionary.prepare(self.grid, self.windows)
         return other
 
@@ -133,9 +136,19 @@ class Objective:
         """Which coefficients the operators have, in the units of a window."""
         named = self.named[window]
         if id(named) not in self._mechanisms:
-            like = self.windows.new_zeros(0, dtype=torch.float64)
-            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named), like)
+            self._mechanisms[id(named)] = Mechanisms.of(named.coefficients, len(named))
         return self._mechanisms[id(named)]
+
+    def classes(self, free: bool) -> Classes:
+        """Operators that differ in nothing but their strength; the same in all units.
+
+        Arguments:
+            free: whether strengths are free; else every operator is a class of its own.
+        """
+        if free not in self._classes:
+            multiples = self.operators.multiples
+            self._classes[free] = Classes.of(multiples, self.mechanisms(0), free)
+        return self._classes[free]
 
     def cost(self) -> Cost:
         """What was spent since the search began."""
@@ -180,23 +193,33 @@ class Objective:
 
         Without a `duration` they are the states of the scored transitions.
         """
-        flows = [self.flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
         lasting = self.observed.lasting() if duration is None else duration
+        flows = self.flows(sets, strengths, operators)
         return split_step(flows, u, lasting, self.scheme, self.refinement)
 
+    def flows(
+        self,
+        sets: Tensor,
+        strengths: Tensor | None = None,
+        operators: PreparedDictionary | None = None,
+    ) -> list[Flow]:
+        """The flows of compositions `(n, m)`, one for every position."""
+        return [self.flow(sets[:, i], strengths, i, operators) for i in range(sets.shape[1])]
+
+    @torch.no_grad()
     def free_run(
         self, sets: Tensor, strengths: Tensor | None = None, which: Tensor | None = None
     ) -> Tensor:
         """Relative errors `(n, transition)` of a rollout from the first frame alone."""
         home = self.home(sets, which)
-        u = self.windows[home, :1]
+        u, flows = self.windows[home, :1], self.flows(sets, strengths)
         frames = []
         for i, (count, h) in enumerate(self.observed.substeps()):
             if count == 0:
                 u = self.windows[home, i + 1 : i + 2]
             for _ in range(count):
                 self.meter.check()
-                u = self.step(sets, u, strengths, duration=h)
+                u = split_step(flows, u, h, self.scheme, self.refinement)
             frames.append(u)
         return self.observed.errors(torch.cat(frames, 1)[:, self.observed.scored], home)
 
@@ -243,18 +266,58 @@ class Objective:
             operators: other operators than the dictionary's.
         """
         used = operators or self.operators
+        if strengths is not None:
+            return MeteredFlow(self.meter, used, index, strengths[:, position])
 
         def flow(u: Tensor, duration: float | Tensor) -> Tensor:
-            entries, each = index, u
             if isinstance(duration, Tensor) and duration.ndim:
-                # Transitions that last differently long become entries of their own.
-                weight = 1.0 if strengths is None else strengths[:, position, None].to(u.dtype)
-                entries = index.repeat_interleave(u.shape[1])
-                duration = (weight * duration).expand(u.shape[:2]).flatten()
-                each = u.flatten(0, 1)[:, None]
-            elif strengths is not None:
-                duration = strengths[:, position].to(u.dtype) * duration
+                return unequal_flow(self.meter, used, index, None, u, duration)
             self.meter.count(u.shape[0] * u.shape[1], used.evaluations(duration))
-            return used.flow(entries, each, duration).reshape(u.shape)
+            return used.flow(index, u, duration)
 
         return flow
+
+
+class MeteredFlow:
+    """The flow of operator `index[e]` with strength `strengths[e]` on the states of candidate `e`,
+    counted by a meter."""
+
+    def __init__(
+        self, meter: Meter, operators: PreparedDictionary, index: Tensor, strengths: Tensor
+    ) -> None:
+        self.meter, self.operators = meter, operators
+        self.index, self.strengths = index, strengths
+        self.acting = operators.acting(index, strengths)
+
+    def __call__(self, u: Tensor, duration: float | Tensor) -> Tensor:
+        if isinstance(duration, Tensor) and duration.ndim:
+            return unequal_flow(self.meter, self.operators, self.index, self.strengths, u, duration)
+        h = float(duration)
+        self.meter.count(u.shape[0] * u.shape[1], self.acting.evaluations(h))
+        return self.acting(u, h)
+
+    def multiplier(self, u: Tensor, duration: float | Tensor) -> Tensor | None:
+        """The factor of every mode, where that is all the flow does."""
+        if isinstance(duration, Tensor) and duration.ndim:
+            return None
+        h = float(duration)
+        found = self.acting.multiplier(u, h)
+        if found is not None:
+            self.meter.count(u.shape[0] * u.shape[1], self.acting.evaluations(h))
+        return found
+
+
+def unequal_flow(
+    meter: Meter,
+    operators: PreparedDictionary,
+    index: Tensor,
+    strengths: Tensor | None,
+    u: Tensor,
+    durations: Tensor,
+) -> Tensor:
+    """Transitions that last differently long become entries of their own."""
+    weight = 1.0 if strengths is None else strengths[:, None].to(u.dtype)
+    entries = index.repeat_interleave(u.shape[1])
+    each = (weight * durations).expand(u.shape[:2]).flatten()
+    meter.count(u.shape[0] * u.shape[1], operators.evaluations(each))
+    return operators.flow(entries, u.flatten(0, 1)[:, None], each).reshape(u.shape)

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
 from opsplit.search.estimate import estimate
 from opsplit.search.objective import Objective
-from opsplit.search.screen import Screen, Sets
+from opsplit.search.screen import Screen, Screens, Sets
 from opsplit.search.strategy import (
     Count,
     Improvement,
@@ -150,12 +151,8 @@ class Pursuit(Strategy):
         frames: int,
         report: Report,
     ) -> None:
-        screens = {}
-        for few in group.split(max(1, len(group) // 4)):
-            rates = objective.rates(few, frames)
-            for i, w in enumerate(few.tolist()):
-                screens[w] = Screen(objective, w, rates[:, i], self)
-            del rates
+        held = Screens(objective, group, frames, self)
+        screens = held.each
         longest = min(self.max_parts, len(objective.dictionary))
         promising = {w: screen.singles(self) for w, screen in screens.items()}
         for w in [w for w, sets in promising.items() if not len(sets)]:
@@ -177,8 +174,8 @@ class Pursuit(Strategy):
                     if share < HOPE:
                         hopeful.add(w)
             full = {w: p.first(self.survivors) for w, p in promising.items() if w not in brief}
-            self._score(objective, records, screens, brief, 0)
-            self._score(objective, records, screens, full, self.iterations)
+            self._score(objective, records, held, brief, 0)
+            self._score(objective, records, held, full, self.iterations)
             for w in list(promising):
                 record = records[w]
                 alike = [t for t in record.tried.values() if len(t.operators) == size]
@@ -188,7 +185,7 @@ class Pursuit(Strategy):
                 if not done and leader.error < self.tolerance:
                     record.status, done = f"{size} parts fit to {self.tolerance:g}", True
                 if not done and self.survivors is None:
-                    ahead[w] = screens[w].extend(promising[w].by_error(alike), self)
+                    ahead[w] = screens[w].extend(screens[w].by_error(promising[w], alike), self)
                 if not done and not len(ahead[w]):
                     record.status, done = f"no operator improves on {size} parts", True
                 record.done = done
@@ -202,19 +199,18 @@ class Pursuit(Strategy):
             if self.fits_strengths:
                 # Each may still become the pick, and one estimate belongs to one composition.
                 for tried in self.final(records[w]):
-                    records[w].estimates[tried.operators] = estimate(
-                        screen, tried, screen.mechanisms, self._most(objective)
-                    )
+                    most = self._most(objective)
+                    records[w].estimates[tried.operators] = estimate(screen, tried, most)
 
     def _outlook(self, screen: Screen, now: Sets, ahead: Sets, more: int) -> float:
         """The share of the residual that each further part leaves, as algebra sees it: of one
         more part or, where much is left to explain, of several that cancel each other."""
-        much = len(now) > 0 and bool(now.left[0] > MUCH * screen.change.norm())
+        much = len(now) > 0 and bool(now.left[0] > MUCH * math.sqrt(screen.whole))
         best = 1.0
         for parts in range(1, more + 1):
             if not len(ahead):
                 break
-            best = min(best, float(ahead.left[0] / now.left[0].clamp_min(1e-300)) ** (1 / parts))
+            best = min(best, float(ahead.left[0] / max(now.left[0], 1e-300)) ** (1 / parts))
             if best < LEAP or not much or parts == more:
                 break
             ahead = screen.extend(ahead, self)
@@ -224,66 +220,74 @@ class Pursuit(Strategy):
         self,
         objective: Objective,
         records: list[Record],
-        screens: dict[int, Screen],
+        screens: Screens,
         candidates: dict[int, Sets],
         iterations: int,
     ) -> None:
         """Score candidates of one size with real flows and refine their strengths."""
         if not candidates:
             return
-        observed = objective.observed
-        owners = [w for w, sets in candidates.items() for _ in range(len(sets))]
-        which = torch.tensor(owners, device=objective.device)
-        sets = torch.cat([s.members for s in candidates.values()])
-        strengths = torch.cat([s.strengths for s in candidates.values()])
-        refine = self.refine != "none"
+        observed, device = objective.observed, objective.device
+        which = [w for w, sets in candidates.items() for _ in range(len(sets))]
+        chosen = [screens.each[w].operators(s) for w, s in candidates.items()]
+        sets = np.concatenate([positions for positions, _ in chosen])
+        strengths = np.concatenate([s for _, s in chosen])
+        refine, most = self.refine != "none", self._most(objective)
         rounds = iterations if refine else 0
-        strided = torch.full((len(sets),), math.inf, dtype=torch.float64, device=sets.device)
-        errors = torch.full_like(strided, math.inf)
-        gap = [torch.zeros(0)] * len(sets)
-        trial, damping = strengths.clone(), torch.full_like(errors, 1e-6)
-        live = torch.arange(len(sets), device=sets.device)
+        strided, errors = np.full(len(sets), np.inf), np.full(len(sets), np.inf)
+        trial, damping = strengths.clip(0, most), np.full(len(sets), 1e-6)
+        gap = np.zeros_like(strengths)
+        live = np.arange(len(sets))
         for iteration in range(1 + rounds):
-            for part in live.split(objective.chunk):
+            for part in np.split(live, range(objective.chunk, len(live), objective.chunk)):
                 if objective.meter.flows:
                     objective.meter.check()
-                home = which[part]
-                weight = trial[part] if refine else None
-                u = objective.step(sets[part], observed.states[home], weight)
-                found = observed.errors(u, home).mean(1).double()
-                for i, v, e in zip(part.tolist(), u, found.tolist(), strict=True):
-                    residual = screens[int(which[i])].residual(v)
-                    size = float(residual.norm())
+                home = [which[i] for i in part]
+                at = torch.tensor(home, device=device)
+                weight = torch.from_numpy(trial[part]).to(device) if refine else None
+                members = torch.from_numpy(sets[part]).to(device)
+                u = objective.step(members, observed.states[at], weight)
+                found = observed.errors(u, at).mean(1).tolist()
+                residuals = screens.residuals(u, home)
+                sizes = residuals.norm(dim=1).tolist()
+                share = None
+                if iteration < rounds:
+                    share = screens.shares(sets[part], home, residuals)
+                for row, (i, e, size) in enumerate(zip(part, found, sizes, strict=True)):
                     if math.isfinite(e) and size < strided[i] * (1 - 1e-9):
                         strided[i], errors[i], strengths[i] = size, e, trial[i]
-                        gap[i] = residual
+                        gap[i] = 0.0 if share is None else share[row]
                         damping[i] *= 0.1
                     else:
                         damping[i] *= 100
                         if iteration == 0:
                             errors[i] = e
                     own = tuple(trial[i].tolist()) if refine else None
-                    records[int(which[i])].add(Tried(tuple(sets[i].tolist()), e, own))
+                    records[which[i]].add(Tried(tuple(sets[i].tolist()), e, own))
             if iteration == rounds:
                 break
-            # Only the better half is worth more flows.
-            live = torch.cat(
-                [
-                    mine[errors[mine].argsort(stable=True)[: max(1, (len(mine) + 1) // 2)]]
-                    for mine in ((which == w).nonzero()[:, 0] for w in candidates)
-                ]
-            )
-            live = live[strided[live].isfinite()]
+            live = _better_half(which, errors)
+            live = live[np.isfinite(strided[live])]
             if not len(live):
                 break
-            for i in live.tolist():
-                step = screens[int(which[i])].step(sets[i], gap[i], float(damping[i]))
-                trial[i] = (strengths[i] + step).clamp(0, self._most(objective))
+            for i in live:
+                step = screens.each[which[i]].step(sets[i], gap[i], damping[i])
+                trial[i] = (strengths[i] + step).clip(0, most)
         # The strengths that explain all strides best count, not those of the single steps.
         for i, operators in enumerate(sets.tolist()):
             own = tuple(strengths[i].tolist()) if refine else None
             best = Tried(tuple(operators), float(errors[i]), own, residual=float(strided[i]))
-            records[int(which[i])].tried[best.operators] = best
+            records[which[i]].tried[best.operators] = best
+
+
+def _better_half(which: list[int], errors: np.ndarray) -> np.ndarray:
+    """Positions of the better half of the candidates of every window: only they are worth more
+    flows."""
+    mine: dict[int, list[int]] = {}
+    for i, w in enumerate(which):
+        mine.setdefault(w, []).append(i)
+    halves = (sorted(own, key=lambda i: errors[i])[: (len(own) + 1) // 2] for own in mine.values())
+    return np.array([i for half in halves for i in half], dtype=np.int64)
 
 
 def largest_strength(dictionary: OperatorDictionary) -> float:

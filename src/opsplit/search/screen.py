@@ -13,192 +13,291 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit.search.estimate import symmetric_inverse
 from opsplit.search.objective import Objective
 from opsplit.search.strategy import Tried
 
 if TYPE_CHECKING:
+    from opsplit.search.classes import Classes
+    from opsplit.search.estimate import Mechanisms
     from opsplit.search.pursuit import Pursuit
 
+SILENT = np.errstate(all="ignore")
+"""What is not finite is never the best, and needs no warning."""
+GATHERED = 8_000_000
+"""Numbers of integrals that are multiplied at once."""
 
-class Screen:
-    """The least-squares problem of one window.
+
+class Screens:
+    """The least-squares problems of some windows, and everything of them that is large.
 
     Transitions over several strides are mixed into as many rows as there are single transitions.
-    Operators that are multiples of others share their integrals. Attributes, with `n` operators,
-    `r` of them no multiples of others, and rows of `transitions * points` numbers:
+    Operators that are multiples of others share their integrals. With `r` operators that are no
+    multiples of others, and rows of `transitions * points` numbers, of every window:
 
         integrals: `(r, row)` the integral of these operators' rates over every transition.
-        multiples: which operators are multiples of which.
-        change: `(row,)` the observed change, which the integrals must add up to.
-        products: `(n,)` inner products of the integrals with the change.
-        norms: `(n,)` squared norms of the integrals.
-        excluded: `(n,)` operators that are not finite, or have no effect.
+        mix: `(transition, transition)` from single transitions to the rows.
+
+    Arguments:
+        objective: windows and operators.
+        windows: `(w,)` the windows of the objective that are looked at.
+        frames: so many last frames.
+        settings: those of the search.
     """
 
-    def __init__(self, objective: Objective, window: int, rates: Tensor, settings: Pursuit) -> None:
-        frames = rates.shape[1]
+    def __init__(
+        self, objective: Objective, windows: Tensor, frames: int, settings: Pursuit
+    ) -> None:
         observed = objective.observed
         begin = observed.frames.shape[1] - frames
         rows = observed.scored[observed.scored >= begin] - begin
         self.used = len(rows)
-        self.sizes = observed.sizes[window, -self.used :].double()
         joined = torch.zeros(frames - 1, dtype=torch.bool).index_fill(0, rows.cpu(), True)
-        mix = stride_mixture(run_lengths(joined), settings.strides, self.sizes)
+        sizes = observed.sizes[windows, -self.used :].double()
+        self.mix = stride_mixture(run_lengths(joined), settings.strides, sizes)
         moments = torch.cat([torch.zeros(1).double(), observed.steps[begin:].cumsum(0)])
         whole = integration_weights(moments / observed.dt, joined)[rows.cpu()]
-        weights = (mix @ whole.to(mix)) * observed.dt
-        self.multiples = objective.operators.multiples
-        place, factor = self.multiples.place, self.multiples.factor
-        self.integrals = (
-            torch.einsum("tf,nf...->nt...", weights.to(rates), rates).flatten(1).double()
-        )
-        norms = self.integrals.square().sum(1)
+        weights = (self.mix @ whole.to(self.mix)) * observed.dt
+        self.observed, self.multiples = observed, objective.operators.multiples
+        self.row = {w: i for i, w in enumerate(windows.tolist())}
+        count, points = self.mix.shape[1], observed.frames[0, 0].numel()
+        basis = len(self.multiples.basis)
+        self.integrals = sizes.new_zeros(len(windows), basis, count, points)
+        for few in torch.arange(len(windows)).split(max(1, len(windows) // 4)):
+            rates = objective.rates(windows[few], frames).flatten(3)
+            one = weights[few].to(rates)
+            self.integrals[few] = torch.einsum("wtf,nwfp->wntp", one, rates).double()
+            del rates
+        self.integrals = self.integrals.flatten(2)
+        change = observed.targets[windows, -self.used :] - observed.states[windows, -self.used :]
+        change = (self.mix @ change.flatten(2).double()).flatten(1)
+        gram = self.integrals @ self.integrals.transpose(1, 2)
         # A rate that is not finite makes the norm so: zero times infinity is not a number.
-        wild = ~norms.isfinite()
+        wild = ~gram.diagonal(dim1=1, dim2=2).isfinite()
         if bool(wild.any()):
-            self.integrals[wild], norms[wild] = 0.0, 0.0
-        self.norms, self.excluded = norms[place] * factor.square(), wild[place]
-        self.mix = mix
-        self.targets = observed.targets[window, -self.used :]
-        change = self.targets - observed.states[window, -self.used :]
-        self.change = (mix @ change.flatten(1).double()).flatten()
-        self.products = (self.integrals @ self.change)[place] * factor
-        if settings.refine != "none":
-            # No strength makes an operator without effect useful.
-            self.excluded |= self.norms == 0
-        self.columns: dict[int, Tensor] = {}
-        self.n = len(place)
-        self.mechanisms = objective.mechanisms(window)
+            self.integrals[wild] = 0.0
+            gram = gram.masked_fill(wild[:, :, None] | wild[:, None], 0.0)
+        share = (self.integrals @ change[..., None])[..., 0]
+        sums = change.square().sum(1).tolist()
+        numbers = zip(
+            gram.numpy(force=True), share.numpy(force=True), wild.numpy(force=True), strict=True
+        )
+        self.each = {
+            w: Screen(objective, w, parts, whole, settings)
+            for w, parts, whole in zip(self.row, numbers, sums, strict=True)
+        }
 
-    def rows(self, members: Tensor | list[int]) -> Tensor:
-        """The integrals of operators, `(m, row)`."""
+    def residuals(self, predicted: Tensor, which: Sequence[int]) -> Tensor:
+        """The errors `(n, row)` of one-step predictions `(n, transition, channel, *space)`, strides
+        mixed in.
+
+        Arguments:
+            which: the window of every prediction.
+        """
+        left = self.observed.targets[list(which), -self.used :] - predicted[:, -self.used :]
+        mix = self.mix[[self.row[w] for w in which]]
+        return (mix @ left.flatten(2).double()).flatten(1)
+
+    def shares(self, sets: np.ndarray, which: Sequence[int], residuals: Tensor) -> np.ndarray:
+        """Inner products `(n, m)` of residuals `(n, row)` with the integrals of sets `(n, m)`."""
         held = self.multiples
-        return held.factor[members, None] * self.integrals[held.place[members]]
+        place = held.place[torch.from_numpy(sets).to(residuals.device)]
+        home = torch.tensor([self.row[w] for w in which], device=residuals.device)
+        out = []
+        for few in torch.arange(len(sets)).split(max(1, GATHERED // residuals[0].numel())):
+            rows = self.integrals[home[few, None], place[few]]
+            out.append((rows @ residuals[few][..., None])[..., 0])
+        found: np.ndarray = torch.cat(out).numpy(force=True)
+        return found * self.each[which[0]].factor[sets]
 
-    def residual(self, predicted: Tensor) -> Tensor:
-        """The error of one-step predictions `(transition, channel, *space)`, strides mixed in."""
-        left = self.targets - predicted[-self.used :]
-        return (self.mix @ left.flatten(1).double()).flatten()
 
-    def step(self, members: Tensor, residual: Tensor, damping: float) -> Tensor:
-        """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths."""
-        return marquardt(self.rows(members), residual, damping)
+class Screen:
+    """The algebra of one window, on the classes of operators that differ in strength alone.
 
+    Attributes, with `g` classes:
+
+        products: `(g,)` inner products of the integrals of the classes' heads with the change.
+        norms: `(g,)` squared norms of these integrals.
+        excluded: `(g,)` classes that are not finite, or have no effect.
+        whole: squared norm of the change.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        window: int,
+        numbers: tuple[np.ndarray, np.ndarray, np.ndarray],
+        whole: float,
+        settings: Pursuit,
+    ) -> None:
+        gram, share, wild = numbers
+        self.classes: Classes = objective.classes(settings.fits_strengths)
+        self.mechanisms: Mechanisms = objective.mechanisms(window)
+        multiples = objective.operators.multiples
+        self.place, self.factor = (x.numpy(force=True) for x in (multiples.place, multiples.factor))
+        self._gram, self._share, self.whole = gram, share, whole
+        heads = self.classes.heads
+        self.columns = self.gram(heads)
+        self.norms, self.products = self.columns.diagonal(), self.share(heads)
+        self.excluded = wild[self.place[heads]]
+        if settings.fits_strengths:
+            # No strength makes an operator without effect useful.
+            self.excluded = self.excluded | (self.norms == 0)
+
+    def gram(self, members: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Inner products of the integrals of operators, `(m, m)`."""
+        at, factor = self.place[members], self.factor[members]
+        found: np.ndarray = self._gram[at[:, None], at] * factor[:, None] * factor
+        return found
+
+    def share(self, members: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Inner products of the integrals of operators with the change, `(m,)`."""
+        found: np.ndarray = self._share[self.place[members]] * self.factor[members]
+        return found
+
+    def step(self, members: np.ndarray, share: np.ndarray, damping: float) -> np.ndarray:
+        """A Levenberg-Marquardt step; the integrals are the derivatives by the strengths.
+
+        Arguments:
+            share: inner products of the integrals with the residual.
+        """
+        normal = self.gram(members)
+        lifted = normal + damping * np.diag(normal.diagonal().clip(min=1e-300))
+        found: np.ndarray = symmetric_inverse(lifted) @ share
+        return np.where(np.isfinite(found), found, 0.0)
+
+    @SILENT
     def singles(self, settings: Pursuit) -> Sets:
-        """All operators by themselves."""
+        """All classes by themselves."""
         if settings.refine == "none":
-            s = torch.ones_like(self.products)
+            s = np.ones_like(self.products)
         else:
-            s = (self.products / self.norms.clamp_min(1e-300)).clamp(0, settings.max_strength)
+            s = (self.products / self.norms.clip(min=1e-300)).clip(0, settings.max_strength)
         gain = 2 * s * self.products - s * s * self.norms
         # Operators without any effect explain a window at rest as well as others do.
-        gain = torch.where(self.excluded & ~self.excluded.all(), -torch.inf, gain)
-        everyone = torch.arange(self.n, device=gain.device)
+        gain = np.where(self.excluded & ~self.excluded.all(), -np.inf, gain)
+        everyone = np.arange(len(self.classes))
         return self._best(everyone[:, None], s[:, None], gain, settings)
 
+    @SILENT
     def extend(self, kept: Sets, settings: Pursuit) -> Sets:
-        """The most promising sets with one more operator."""
+        """The most promising sets with one more class."""
         held = kept.members[: settings.width]
         extend = self._fixed if settings.refine == "none" else self.free
         s, gain = extend(held, settings.max_strength or math.inf)
-        gain.scatter_(1, held, -torch.inf)
-        gain[:, self.excluded] = -torch.inf
+        gain[np.arange(len(held))[:, None], held] = -np.inf
+        gain[:, self.excluded] = -np.inf
+        count = len(self.classes)
         if settings.fits_strengths:
             # Two operators that undo each other are one weaker operator.
-            gain[self.mechanisms.opposite(held)] = -torch.inf
-        if settings.survivors is None:
-            index = torch.arange(self.n, device=gain.device).expand(len(held), -1)
-        else:
-            index = gain.topk(min(self.n, settings.width), dim=1).indices
-        rows = torch.arange(len(held), device=gain.device)[:, None].expand_as(index)
-        members = torch.cat([held[rows], index[..., None]], 2).flatten(0, 1)
-        strengths, gains = s[rows, index].flatten(0, 1), gain[rows, index].flatten()
+            gain[self.classes.opposite(self.mechanisms)[held].any(1)] = -np.inf
+        index = np.broadcast_to(np.arange(count), gain.shape)
+        if settings.survivors is not None and settings.width < count:
+            index = np.argsort(-gain, axis=1, kind="stable")[:, : settings.width]
+        rows = np.broadcast_to(np.arange(len(held))[:, None], index.shape)
+        members = np.concatenate([held[rows], index[..., None]], 2)
+        members = members.reshape(index.size, held.shape[1] + 1)
+        strengths, gains = s[rows, index].reshape(members.shape), gain[rows, index].ravel()
         if settings.fits_strengths:
             members, strengths = self._turned(members, strengths)
         return self._best(members, strengths, gains, settings)
 
-    def _turned(self, members: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Operators of negative strength replaced by those of the opposite direction."""
-        other = self.mechanisms.turned[members]
-        size = (self.norms[members] / self.norms[other].clamp_min(1e-300)).sqrt()
+    def _turned(self, members: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Classes of negative strength replaced by those of the opposite direction."""
+        other = self.classes.turned[members]
         negative = (strengths < 0) & (other >= 0)
-        found = torch.where(negative, -strengths * size, strengths)
-        return torch.where(negative, other, members), found
+        if not negative.any():
+            return members, strengths
+        size = np.sqrt(self.norms[members] / self.norms[other].clip(min=1e-300))
+        found = np.where(negative, -strengths * size, strengths)
+        return np.where(negative, other, members), found
 
-    def _gram_columns(self, members: Tensor) -> Tensor:
-        """Inner products of all operators with those of the sets: `(k, n, m)`."""
-        held = self.multiples
-        wanted = held.place[members].flatten().tolist()
-        missing = [i for i in dict.fromkeys(wanted) if i not in self.columns]
-        if missing:
-            found = (self.integrals[missing] @ self.integrals.T)[:, held.place] * held.factor
-            self.columns.update(zip(missing, found, strict=True))
-        columns = torch.stack([self.columns[i] for i in wanted]).reshape(*members.shape, self.n)
-        return (columns * held.factor[members, None]).transpose(1, 2)
-
-    def free(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
-        """Best strengths `(k, n, m + 1)` and gains of adding every operator to sets.
+    @SILENT
+    def free(self, members: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
+        """Best strengths `(k, g, m + 1)` and gains of adding every class to sets.
 
         A set whose best strengths are not all positive is no better than a smaller one, unless
         there is an operator of the opposite direction.
         """
-        columns, share = self._gram_columns(members), self.products[members]
-        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
-        scale = own.diagonal(dim1=1, dim2=2).sqrt()
-        even = own / scale[:, :, None] / scale[:, None]
-        inverse = torch.linalg.pinv(even, hermitian=True, rtol=1e-12)
-        inverse = inverse / scale[:, :, None] / scale[:, None]
-        base = torch.einsum("kij,kj->ki", inverse, share)
+        columns = self.columns[members].transpose(0, 2, 1)
+        own = self.columns[members[:, :, None], members[:, None]]
+        share = self.products[members]
+        if members.shape[1] == 1:
+            inverse = np.where(own > 0, 1 / own, 0.0)
+        else:
+            scale = np.sqrt(self.norms[members].clip(min=1e-300))
+            both = scale[:, :, None] * scale[:, None]
+            inverse = symmetric_inverse(own / both) / both
+        base = (inverse @ share[..., None])[..., 0]
         explained = columns @ inverse
         left = self.norms - (explained * columns).sum(2)
         fresh = left > 1e-9 * self.norms
-        rest = self.products - torch.einsum("knm,km->kn", columns, base)
-        new = rest / torch.where(fresh, left, 1.0)
-        s = torch.cat([base[:, None] - explained * new[..., None], new[..., None]], 2)
-        gain = (share * base).sum(1, keepdim=True) + new * new * left
-        turned = (self.mechanisms.turned[members] >= 0)[:, None].expand(-1, self.n, -1)
-        turns = torch.cat([turned, torch.zeros_like(turned[..., :1])], 2)
-        valid = fresh & ((s > 0) | turns).all(2) & (s.abs() <= most).all(2)
-        return s, torch.where(valid, gain, -torch.inf)
+        rest = self.products - (columns @ base[..., None])[..., 0]
+        new = rest / np.where(fresh, left, 1.0)
+        s = np.concatenate([base[:, None] - explained * new[..., None], new[..., None]], 2)
+        gain = (share * base).sum(1, keepdims=True) + new * new * left
+        turns = self.classes.turned[members][:, None] >= 0
+        positive = ((s[..., :-1] > 0) | turns).all(2) & (new > 0)
+        valid = fresh & positive & (np.abs(s) <= most).all(2)
+        return s, np.where(valid, gain, -np.inf)
 
-    def _fixed(self, members: Tensor, most: float) -> tuple[Tensor, Tensor]:
+    def _fixed(self, members: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
         """Gains of adding every operator to sets, all strengths equal to one."""
-        columns = self._gram_columns(members)
-        own = columns.gather(1, members[..., None].expand(-1, -1, members.shape[1]))
+        own = self.columns[members[:, :, None], members[:, None]]
         inside = 2 * self.products[members].sum(1) - own.sum((1, 2))
-        gain = inside[:, None] + 2 * self.products - self.norms - 2 * columns.sum(2)
-        return torch.ones(*gain.shape, members.shape[1] + 1).to(gain), gain
+        beside = self.columns[members].sum(1)
+        gain = inside[:, None] + 2 * self.products - self.norms - 2 * beside
+        return np.ones((*gain.shape, members.shape[1] + 1)), gain
 
-    def _best(self, members: Tensor, strengths: Tensor, gain: Tensor, settings: Pursuit) -> Sets:
+    def _best(
+        self, members: np.ndarray, strengths: np.ndarray, gain: np.ndarray, settings: Pursuit
+    ) -> Sets:
         """The best sets, each once."""
         wanted = max(settings.width, settings.survivors or len(members))
         # Among lists of one set the first counts, in the order of the kept sets, as in beam search.
-        rows = (gain > -math.inf).nonzero()[:, 0]
+        rows = np.flatnonzero(gain > -np.inf)
         if members.shape[1] > 1 and len(rows):
-            same = torch.zeros_like(rows)
-            for column in members[rows].sort(1).values.T:
-                _, same = torch.unique(same * self.n + column, return_inverse=True)
-            place = torch.arange(len(rows), device=rows.device)
-            first = torch.full_like(place, len(rows)).scatter_reduce(0, same, place, "amin")
-            rows = rows[first[first < len(rows)].sort().values]
-        order = torch.sort(gain[rows], descending=True, stable=True).indices
-        chosen = rows[order[:wanted]]
-        left = (self.change @ self.change - gain[chosen]).clamp_min(0).sqrt()
+            same = np.zeros_like(rows)
+            for column in np.sort(members[rows], 1).T:
+                _, first, same = np.unique(
+                    same * len(self.classes) + column, return_index=True, return_inverse=True
+                )
+            rows = rows[np.sort(first)]
+        chosen = rows[np.argsort(-gain[rows], kind="stable")[:wanted]]
+        left = np.sqrt((self.whole - gain[chosen]).clip(min=0))
         return Sets(members[chosen], strengths[chosen], left)
+
+    def operators(self, sets: Sets) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and strengths `(n, m)` of the operators that stand for sets of classes."""
+        pairs = zip(sets.members.ravel().tolist(), sets.strengths.ravel().tolist(), strict=True)
+        found = [self.classes.member(number, strength) for number, strength in pairs]
+        shape = sets.members.shape
+        positions = np.array([i for i, _ in found], dtype=np.int64).reshape(shape)
+        return positions, np.array([s for _, s in found]).reshape(shape)
+
+    def by_error(self, sets: Sets, scored: list[Tried]) -> Sets:
+        """The same sets in the order of their fitting errors."""
+        error = {t.operators: t.error for t in scored}
+        found = self.operators(sets)[0]
+        errors = np.array([error[tuple(m)] for m in found.tolist()])
+        # Sets that fit alike keep the order of the dictionary, as in beam search.
+        order = np.lexsort((found[:, -1], errors))
+        return Sets(sets.members[order], sets.strengths[order], sets.left[order])
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Sets of one size that algebra finds promising, best first."""
+    """Sets of classes of one size that algebra finds promising, best first."""
 
-    members: Tensor
-    """`(n, m)` positions in the dictionary."""
-    strengths: Tensor
-    """`(n, m)`"""
-    left: Tensor
+    members: np.ndarray
+    """`(n, m)` the classes."""
+    strengths: np.ndarray
+    """`(n, m)` those of the classes' heads."""
+    left: np.ndarray
     """`(n,)` norm of the residual."""
 
     def __len__(self) -> int:
@@ -206,23 +305,6 @@ class Sets:
 
     def first(self, n: int | None) -> Sets:
         return self if n is None else Sets(self.members[:n], self.strengths[:n], self.left[:n])
-
-    def by_error(self, scored: list[Tried]) -> Sets:
-        """The same sets in the order of their fitting errors."""
-        error = {t.operators: t.error for t in scored}
-        errors = torch.tensor([error[tuple(m)] for m in self.members.tolist()])
-        # Sets that fit alike keep the order of the dictionary, as in beam search.
-        place = torch.sort(self.members[:, -1].cpu(), stable=True).indices
-        order = place[torch.sort(errors[place], stable=True).indices].to(self.members.device)
-        return Sets(self.members[order], self.strengths[order], self.left[order])
-
-
-def marquardt(jacobian: Tensor, residual: Tensor, damping: float) -> Tensor:
-    """A Levenberg-Marquardt step from rows `(m, row)` of derivatives; zero where there is none."""
-    normal = jacobian @ jacobian.T
-    normal = normal + damping * torch.diag(normal.diagonal().clamp_min(1e-300))
-    found: Tensor = torch.linalg.lstsq(normal, (jacobian @ residual)[:, None]).solution[:, 0]
-    return found.nan_to_num(0.0)
 
 
 def run_lengths(joined: Tensor) -> list[int]:
@@ -243,20 +325,31 @@ def stride_mixture(runs: Sequence[int], strides: tuple[int, ...], sizes: Tensor)
     A transition over `r` frames is the sum of its `r` single steps, within a run that no gap
     interrupts. With one row per transition, weighted by its size and number, only the Gram matrix
     of the rows matters: a square root of it has as many rows as there are single steps.
+
+    Arguments:
+        sizes: `(..., step)` the norms of the single steps' second frames.
     """
-    rows = []
+    share, last = _strided(tuple(runs), strides)
+    rows = share.to(sizes) / sizes[..., last, None]
+    mixed: Tensor = torch.linalg.qr(rows, mode="r").R
+    return mixed
+
+
+@lru_cache(maxsize=64)
+def _strided(runs: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Of every transition over all strides its single steps, and the last one of them."""
+    rows, last = [], []
     for reach in dict.fromkeys(tuple(min(r, n) if r else n for n in runs) for r in strides):
         count = sum(n - r + 1 for n, r in zip(runs, reach, strict=True))
         begin = 0
         for n, r in zip(runs, reach, strict=True):
             for first in range(begin, begin + n - r + 1):
-                row = sizes.new_zeros(sum(runs))
-                row[first : first + r] = 1 / (sizes[first + r - 1] * math.sqrt(count))
+                row = torch.zeros(sum(runs), dtype=torch.float64)
+                row[first : first + r] = 1 / math.sqrt(count)
                 rows.append(row)
+                last.append(first + r - 1)
             begin += n
-    stacked = torch.stack(rows)
-    mixed: Tensor = torch.linalg.qr(stacked, mode="r").R
-    return mixed
+    return torch.stack(rows), torch.tensor(last)
 
 
 def integration_weights(times: Tensor, joined: Tensor | None = None) -> Tensor:

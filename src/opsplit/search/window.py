@@ -87,7 +87,10 @@ class Windows:
 
     def only(self, windows: Sequence[int]) -> Windows:
         """Some of the windows."""
-        at = list(windows)
+        at: list[int] | slice = list(windows)
+        if len(windows) == 1:
+            # A view: many windows of one search are handed on one by one.
+            at = slice(windows[0], windows[0] + 1)
         return replace(
             self, frames=self.frames[at], states=self.states[at], targets=self.targets[at],
             sizes=self.sizes[at],

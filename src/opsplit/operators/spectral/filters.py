@@ -8,6 +8,7 @@
 | `abs`, `abs3` | `|k|`, `|k|^3` | half-integer powers of the Laplacian |
 | `half` | `|k|^(1/2)` | a further half order: `abs.half` is `|k|^(3/2)` |
 | `px`, `py`, `pz` | `-i k_a / |k|^2` | derivative of the inverse Laplacian |
+| `over3000` | `1` | no filter: in a product, one over the field plus 0.3 (ten-thousandths) |
 
 Names are joined by a dot: `x.lap` is the derivative along x of the Laplacian.
 """
@@ -29,7 +30,9 @@ from opsplit.fourier import (
 )
 from opsplit.grid import Grid
 
-PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)")
+PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)|(over)(\d{1,8})")
+UNIT = 1e-4
+"""Denominators are named in this unit."""
 
 
 @cache
@@ -44,9 +47,12 @@ def parts_of(name: str) -> tuple[re.Match[str], ...]:
     return tuple(m for m in found if m)
 
 
-def check_filter(name: str, ndim: int) -> None:
-    """Refuse a filter of axes that the fields do not have."""
-    for part in parts_of(name):
+def check_filter(name: str, ndim: int, factor: bool = False) -> None:
+    """Refuse a filter of axes that the fields do not have, and a denominator that is no factor."""
+    parts = parts_of(name)
+    if any(part[8] for part in parts) and not (factor and len(parts) == 1):
+        raise OpsplitError(f"{name!r:.40} is a denominator: it can only be a factor of a product.")
+    for part in parts:
         axes = set((part[1] or "") + (part[6] or ""))
         if not axes <= set("xyz"[:ndim]):
             raise OpsplitError(f"The filter {name!r} needs more than {ndim} axes.")
@@ -64,9 +70,15 @@ def order_of(name: str) -> float:
             total += int(part[5] or 1)
         elif part[6]:
             total -= 1
-        else:
+        elif part[7]:
             total += 0.5
     return total
+
+
+def added_to(name: str) -> float | None:
+    """The number that a denominator adds to the field; None of a filter."""
+    parts = parts_of(name)
+    return UNIT * int(parts[0][9]) if len(parts) == 1 and parts[0][8] else None
 
 
 def isotropic_filter(name: str, ndim: int) -> str | None:
@@ -105,7 +117,7 @@ def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
             symbol = symbol * square ** (int(part[5] or 1) / 2)
         elif part[7]:
             symbol = symbol * square**0.25
-        else:
+        elif part[6]:
             inverse = inverse_laplacian(grid, like.dtype, like.device) * unit**2
             symbol = symbol * 1j * odd["xyz".index(part[6])] * inverse
     return symbol

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -34,29 +35,38 @@ class Fronts(Products):
         cells = weights["products"].new_tensor([1 / (h * unit) for h in grid.spacing])
         return tensors | {"per_cell": cells.expand(len(weights["products"]), -1)}
 
-    def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
+    def bound(self, tensors: Tensors, grid: Grid) -> Callable[[Tensor], Tensor]:
         weights = tensors["weights"]
         fluxes = conservative(self.terms)
-        total = torch.zeros_like(spectrum)
         others = weights.clone()
         others[:, :, [j for j, axis in enumerate(fluxes) if axis is not None]] = 0
+        smooth = None
         if bool(others.ne(0).any()):
-            total = super().products({**tensors, "weights": others}, spectrum, grid)
-        u = field_of(spectrum, grid.shape)
-        if self.centre:
-            u = u - u.new_tensor(self.centre).reshape(-1, *[1] * grid.ndim)
-        rate = torch.zeros_like(u)
+            smooth = super().bound({**tensors, "weights": others}, grid)
+        channels = weights.shape[1]
+        sharp = []
         for axis in range(grid.ndim):
             mine = [j for j, a in enumerate(fluxes) if a == axis]
             if mine and bool(weights[:, :, mine].ne(0).any()):
-                powers = exponents(tuple(self.terms[j] for j in mine), u.shape[2])
-                flux = Flux(weights[:, :, mine], powers)
-                place = axis - grid.ndim
+                powers = exponents(tuple(self.terms[j] for j in mine), channels)
+                per_cell = tensors["per_cell"][:, axis].reshape(-1, *[1] * (2 + grid.ndim))
+                sharp.append((axis - grid.ndim, Flux(weights[:, :, mine], powers), per_cell))
+
+        def made(spectrum: Tensor) -> Tensor:
+            total = torch.zeros_like(spectrum) if smooth is None else smooth(spectrum)
+            if not sharp:
+                return total
+            u = field_of(spectrum, grid.shape)
+            if self.centre:
+                u = u - u.new_tensor(self.centre).reshape(-1, *[1] * grid.ndim)
+            rate = torch.zeros_like(u)
+            for place, flux, per_cell in sharp:
                 # Faces along the last axis.
                 moved = flux.difference(u.movedim(place, -1)).movedim(-1, place)
-                per_cell = tensors["per_cell"][:, axis].reshape(-1, *[1] * (u.ndim - 1))
                 rate = rate + moved * per_cell
-        return total + spectrum_of(rate, grid.ndim)
+            return total + spectrum_of(rate, grid.ndim)
+
+        return made
 
     def pointwise(self, channels: int, ndim: int) -> int:
         # Two reconstructions of about sixty operations per channel and axis.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Self
 
 import torch
@@ -46,6 +46,10 @@ class Nonlinearity(Settings, ABC):
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
         """Modes of the nonlinear part on modes `(E, K, channel, *modes)`."""
 
+    def bound(self, tensors: Tensors, grid: Grid) -> Callable[[Tensor], Tensor]:
+        """The same for many calls; what depends on the operators alone may be done here."""
+        return lambda spectrum: self.products(tensors, spectrum, grid)
+
     @abstractmethod
     def fields(self, channels: int, ndim: int) -> int:
         """Fields that are transformed to points in one evaluation, for memory and cost."""
@@ -64,6 +68,10 @@ class Nonlinearity(Settings, ABC):
     def react(self, tensors: Tensors, u: Tensor) -> Tensor:
         """The products of reactions on fields `(E, K, channel, *space)`, without transforms."""
         raise OpsplitError(f"{self.kind} are not known to be reactions.")
+
+    def reaction(self, tensors: Tensors) -> Callable[[Tensor], Tensor]:
+        """`react` for many calls; what depends on the operators alone may be done here."""
+        return lambda u: self.react(tensors, u)
 
     def pruned(self, weights: Tensors, threshold: float) -> tuple[Self, dict[str, Tensor]]:
         """The same products with small weights exactly zero, where that makes sense."""

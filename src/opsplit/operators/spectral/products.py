@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, NamedTuple, Self
@@ -16,6 +17,7 @@ from opsplit.fourier import field_of, fit_modes, lower_modes, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators.flops import fft_flops
 from opsplit.operators.spectral.filters import (
+    added_to,
     check_filter,
     filter_symbol,
     isotropic_filter,
@@ -41,12 +43,14 @@ class Term(NamedTuple):
 
     @property
     def degree(self) -> int:
-        return len(self.factors)
+        """Powers of the field; those of a denominator count as negative."""
+        return sum(1 if added_to(name) is None else -1 for _, name in self.factors)
 
     @property
     def pointwise(self) -> bool:
         """Whether it is a reaction: nothing but values at the same point."""
-        return not self.outer and not any(name for _, name in self.factors)
+        filtered = [name for _, name in self.factors if name and added_to(name) is None]
+        return not self.outer and not filtered
 
     @property
     def order(self) -> float:
@@ -65,7 +69,7 @@ class Factor(NamedTuple):
 def parse(text: str) -> Term:
     """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
 
-    `"@"` is the constant one.
+    `"@"` is the constant one, `"0*1:over3000"` is `u_0 / (u_1 + 0.3)`.
     """
     inner, _, outer = text.partition("@")
     factors = []
@@ -109,7 +113,7 @@ class Products(Nonlinearity):
             term = parse(text)
             check_filter(term.outer, ndim)
             for channel, name in term.factors:
-                check_filter(name, ndim)
+                check_filter(name, ndim, factor=True)
                 if channel >= channels:
                     raise OpsplitError(f"The term {text!r} needs more than {channels} channels.")
         if len(self.centre) not in (0, channels):
@@ -142,51 +146,86 @@ class Products(Nonlinearity):
         return _distinct(self.terms, self.dealias < 1, self.alias_reactions)
 
     def products(self, tensors: Tensors, spectrum: Tensor, grid: Grid) -> Tensor:
+        return self.bound(tensors, grid)(spectrum)
+
+    def bound(self, tensors: Tensors, grid: Grid) -> Callable[[Tensor], Tensor]:
         weights = tensors["weights"]
         used = list(range(len(self.terms)))
         if not weights.requires_grad:
             used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
-        values = self.evaluate(tensors, spectrum, grid, used)
+        values = self._values(tensors, grid, used)
         outer, _ = self._names()
-        total = torch.zeros_like(spectrum)
+        fine, sums = self._fine(grid), []
         for place, (name, masked) in enumerate(outer):
             mine = [
                 i
                 for i, j in enumerate(used)
                 if (term := parse(self.terms[j])).outer == name and self._masks(term) == masked
             ]
-            if not mine:
-                continue
-            chosen = weights[:, :, [used[i] for i in mine]]
-            sums = torch.einsum("ecp,ekp...->ekc...", chosen, values[:, :, mine])
-            made = fit_modes(spectrum_of(sums, grid.ndim), self._fine(grid), grid.shape)
-            total = total + made * tensors["outer"][:, None, None, place]
-        return total
+            if mine:
+                chosen = weights[:, :, [used[i] for i in mine]]
+                plain = not name and not masked
+                after = None if plain else tensors["outer"][:, None, None, place]
+                sums.append((mine if len(mine) < len(used) else None, chosen, after))
+
+        def made(spectrum: Tensor) -> Tensor:
+            if not sums:
+                return torch.zeros_like(spectrum)
+            found, total = values(spectrum), None
+            for mine, chosen, after in sums:
+                some = _weighted(chosen, found if mine is None else found[:, :, mine])
+                modes = fit_modes(spectrum_of(some, grid.ndim), fine, grid.shape)
+                modes = modes if after is None else modes * after
+                total = modes if total is None else total + modes
+            assert total is not None
+            return total
+
+        return made
 
     def evaluate(self, tensors: Tensors, spectrum: Tensor, grid: Grid, used: list[int]) -> Tensor:
         """Products `(E, K, term, *points)` of some terms, before the outer filters act."""
+        return self._values(tensors, grid, used)(spectrum)
+
+    def _values(self, tensors: Tensors, grid: Grid, used: list[int]) -> Callable[[Tensor], Tensor]:
+        """The same, for many calls."""
         _, factors = self._names()
-        of = {j: self._factors(parse(self.terms[j])) for j in used}
-        needed = sorted({factors.index(f) for each in of.values() for f in each})
+        each = [[factors.index(f) for f in self._factors(parse(self.terms[j]))] for j in used]
+        needed = sorted({i for own in each for i in own})
+        at = [[needed.index(i) for i in own] for own in each]
         fine = self._fine(grid)
-        fields: dict[int, Tensor] = {}
-        if needed:
-            channels = [factors[i].channel for i in needed]
-            modes = spectrum[:, :, channels] * tensors["factor"][:, None, needed]
-            x = field_of(fit_modes(modes, grid.shape, fine), fine)
-            if self.centre:
-                plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed]
-                x = x - x.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
-            fields = {i: x[:, :, place] for place, i in enumerate(needed)}
-        one = spectrum.real.new_ones(spectrum.shape[0], spectrum.shape[1], *fine)
-        values = []
-        for j in used:
-            value = one
-            for n, f in enumerate(of[j]):
-                field = fields[factors.index(f)]
-                value = field if n == 0 else value * field
-            values.append(value)
-        return torch.stack(values, 2)
+        channels = [factors[i].channel for i in needed]
+        bank = tensors["factor"][:, None, needed] if needed else None
+        plain = [self.centre[factors[i].channel] * (not factors[i].name) for i in needed
+                 ] if self.centre else []  # fmt: skip
+        centre = None
+        if any(plain):
+            like = tensors["weights"]
+            centre = like.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
+        below = [added_to(factors[i].name) for i in needed]
+
+        def made(spectrum: Tensor) -> Tensor:
+            x = None
+            if bank is not None:
+                # Of a single channel every factor is a filtered copy.
+                own = spectrum if spectrum.shape[2] == 1 else spectrum[:, :, channels]
+                x = field_of(fit_modes(own * bank, grid.shape, fine), fine)
+                x = x if centre is None else x - centre
+            fields = [] if x is None else [
+                field if a is None else 1 / (field + a)
+                for field, a in zip(x.unbind(2), below, strict=True)
+            ]  # fmt: skip
+            values = []
+            for own_factors in at:
+                if not own_factors:
+                    values.append(spectrum.real.new_ones(*spectrum.shape[:2], *fine))
+                    continue
+                value = fields[own_factors[0]]
+                for place in own_factors[1:]:
+                    value = value * fields[place]
+                values.append(value)
+            return values[0].unsqueeze(2) if len(values) == 1 else torch.stack(values, 2)
+
+        return made
 
     def local(self, tensors: Tensors) -> Tensor | None:
         weights = tensors["weights"]
@@ -197,17 +236,29 @@ class Products(Nonlinearity):
         return ~weights[:, :, spread].ne(0).flatten(1).any(1)
 
     def react(self, tensors: Tensors, u: Tensor) -> Tensor:
+        return self.reaction(tensors)(u)
+
+    def reaction(self, tensors: Tensors) -> Callable[[Tensor], Tensor]:
         weights = tensors["weights"]
         used = weights.ne(0).any(0).any(0).nonzero()[:, 0].tolist()
-        centred = u
-        if self.centre:
-            centred = u - u.new_tensor(self.centre).reshape(-1, *[1] * (u.ndim - 3))
-        total = torch.zeros_like(u)
-        for j in used:
-            factors = [centred[:, :, c : c + 1] for c, _ in parse(self.terms[j]).factors]
-            own = weights[:, :, j].reshape(len(u), 1, -1, *[1] * (u.ndim - 3))
-            total = total + (own * math.prod(factors[1:], start=factors[0]) if factors else own)
-        return total
+        terms = [([c for c, _ in parse(self.terms[j]).factors], weights[:, :, j]) for j in used]
+
+        def made(u: Tensor) -> Tensor:
+            space = [1] * (u.ndim - 3)
+            centred = u
+            if self.centre:
+                centred = u - u.new_tensor(self.centre).reshape(-1, *space)
+            total = torch.zeros_like(u)
+            for channels, own in terms:
+                weight = own.reshape(len(own), 1, -1, *space)
+                factors = [centred[:, :, c : c + 1] for c in channels]
+                if factors:
+                    total.addcmul_(weight, math.prod(factors[1:], start=factors[0]))
+                else:
+                    total += weight
+            return total
+
+        return made
 
     def _masks(self, term: Term) -> bool:
         return self.dealias < 1 and not (self.alias_reactions and term.pointwise)
@@ -260,7 +311,15 @@ class Products(Nonlinearity):
         return transforms + self.pointwise(channels, ndim) * math.prod(fine)
 
     def pointwise(self, channels: int, ndim: int) -> int:
-        return sum(parse(t).degree + 2 * channels for t in self.terms)
+        return sum(len(parse(t).factors) + 2 * channels for t in self.terms)
+
+
+def _weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """Sums `(E, K, channel, *points)` of products `(E, K, term, *points)` with weights
+    `(E, channel, term)`."""
+    if weights.shape[2] == 1:
+        return weights.reshape(len(weights), 1, -1, *[1] * (values.ndim - 3)) * values
+    return torch.einsum("ecp,ekp...->ekc...", weights, values)
 
 
 @cache

@@ -25,11 +25,12 @@ from opsplit.operators.family import (
     Channels,
     Examples,
     Initialisation,
+    Multiplier,
     OperatorFamily,
     Prepared,
+    Propagator,
     Step,
     longest,
-    per_operator,
     steps_of,
     unpack,
 )
@@ -186,17 +187,27 @@ class Spectral(OperatorFamily):
         return states * math.prod(grid.shape) * (12 * self.channels + fields)
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         local = self._local(prepared)
         if local is None:
-            return self._flow(prepared, u, duration)
+            return self._flow(prepared, duration)
         if bool(local.all()):
-            return self._react(prepared, u, duration)
-        out = torch.empty_like(u)
+            return self._react(prepared, duration)
+        parts = []
         for mine, flow in ((local, self._react), (~local, self._flow)):
             alike = not isinstance(duration, Tensor) or not duration.ndim
             own = duration if alike else duration[mine]  # type: ignore[index]
-            out[mine] = flow(prepared.take(mine), u[mine], own)
-        return out
+            parts.append((mine, flow(prepared.take(mine), own)))
+
+        def each(u: Tensor) -> Tensor:
+            out = torch.empty_like(u)
+            for mine, move in parts:
+                out[mine] = move(u[mine])
+            return out
+
+        return each
 
     def _local(self, prepared: Prepared) -> Tensor | None:
         """Which operators act in every point by itself, and need no transforms (None: none)."""
@@ -214,31 +225,44 @@ class Spectral(OperatorFamily):
         symbol = prepared.tensors["symbol"].flatten(2)[..., 0].real
         return symbol.reshape(len(symbol), 1, -1, *[1] * self.ndim)
 
-    def _react(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+    def _lasting(self, prepared: Prepared, duration: float | Tensor) -> Tensor:
+        """The duration, to broadcast over states `(E, K, channel, *space)`."""
+        symbol = prepared.tensors["symbol"]
+        h = torch.as_tensor(duration, dtype=symbol.real.dtype, device=symbol.device)
+        return h.reshape(-1, *[1] * (2 + self.ndim)) if h.ndim else h
+
+    def _react(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         """The same steps as `_march`, point by point."""
         assert self.nonlinearity is not None
-        nonlinearity, tensors = self.nonlinearity, prepared.tensors
+        reaction = self.nonlinearity.reaction(prepared.tensors)
         steps = self.steps(longest(duration))
-        h = per_operator(duration, u) / steps
+        h = self._lasting(prepared, duration) / steps
         half = torch.exp(self._growth(prepared) * (h / 2))
         factors = {0.5: half, 1.0: half * half}
-        return integrating_factor_rk4(
-            lambda v, share: factors[share] * v, lambda v: nonlinearity.react(tensors, v),
-            u, h, steps,
-        )  # fmt: skip
+        return lambda u: integrating_factor_rk4(
+            lambda v, share: factors[share] * v, reaction, u, h, steps
+        )
 
-    def _flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
-        spectrum = spectrum_of(u, self.ndim)
-        h = per_operator(duration, u)
+    def _flow(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
+        shape, ndim = prepared.grid.shape, self.ndim
+        h = self._lasting(prepared, duration)
         active = self._active(prepared)
         if active is None:
-            moved = self._march(prepared, spectrum, h, duration)
-        else:
-            moved = torch.exp(prepared.tensors["symbol"][:, None] * h) * spectrum
-            if len(active):
-                own = h if h.ndim == 0 else h[active]
-                moved[active] = self._march(prepared.take(active), spectrum[active], own, duration)
-        return field_of(moved, prepared.grid.shape)
+            march = self._march(prepared, h, duration)
+            return lambda u: field_of(march(spectrum_of(u, ndim)), shape)
+        factor = torch.exp(prepared.tensors["symbol"][:, None] * h)
+        if not len(active):
+            return Multiplier(factor, shape)
+        own = h if h.ndim == 0 else h[active]
+        march = self._march(prepared.take(active), own, duration)
+
+        def both(u: Tensor) -> Tensor:
+            spectrum = spectrum_of(u, ndim)
+            moved = factor * spectrum
+            moved[active] = march(spectrum[active])
+            return field_of(moved, shape)
+
+        return both
 
     def _active(self, prepared: Prepared) -> Tensor | None:
         """Positions of the operators that have products (None: all of them)."""
@@ -246,9 +270,7 @@ class Spectral(OperatorFamily):
             return torch.zeros(0, dtype=torch.long, device=prepared.device)
         return self.nonlinearity.active(prepared.tensors)
 
-    def _march(
-        self, prepared: Prepared, spectrum: Tensor, h: Tensor, duration: float | Tensor
-    ) -> Tensor:
+    def _march(self, prepared: Prepared, h: Tensor, duration: float | Tensor) -> Propagator:
         """Integrating-factor steps of symbol and products, from spectrum to spectrum."""
         symbol = prepared.tensors["symbol"].unsqueeze(1)
         if self.filter_rate:
@@ -257,11 +279,11 @@ class Spectral(OperatorFamily):
         h = h / steps
         half = torch.exp(symbol * (h / 2))
         factors = {0.5: half, 1.0: half * half}
-        return integrating_factor_rk4(
-            lambda v, share: factors[share] * v,
-            lambda v: self._products(prepared, v),
-            spectrum, h, steps,
-        )  # fmt: skip
+        assert self.nonlinearity is not None
+        products = self.nonlinearity.bound(prepared.tensors, prepared.grid)
+        return lambda spectrum: integrating_factor_rk4(
+            lambda v, share: factors[share] * v, products, spectrum, h, steps
+        )
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         local = self._local(prepared)

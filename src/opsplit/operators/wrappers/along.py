@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.operators.family import Axes, OperatorFamily, Prepared
+from opsplit.operators.family import Axes, Multiplier, OperatorFamily, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 
 
@@ -60,8 +61,29 @@ class Along(Wrapper):
         return self.operator.workspace(self.line(grid), states * self._lines(grid))
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         inside = Prepared(prepared.tensors, self.line(prepared.grid))
-        return self._back(self.operator.flow(inside, self._as_lines(u), duration), u)
+        inner = self.operator.propagator(inside, duration)
+        if isinstance(inner, Multiplier):
+            points = prepared.grid.shape[self.axis]
+            return Multiplier(self._on_all_axes(inner.factor, points), prepared.grid.shape)
+        return lambda u: self._back(inner(self._as_lines(u)), u)
+
+    def _on_all_axes(self, factor: Tensor, points: int) -> Tensor:
+        """Factors `(E, 1, channel, mode)` of the modes of a line, for those of the whole field."""
+        held = factor.shape[-1]
+        # The first mode, and the last one of an even number of points, are real on every line.
+        alone = torch.zeros(held, dtype=torch.bool, device=factor.device)
+        alone[0], alone[-1] = True, points % 2 == 0
+        factor = torch.where(alone, factor.real + 0j, factor)
+        if self.axis < self.axes - 1:
+            # The other modes of a real line are the conjugates of those that are stored.
+            others = factor[..., 1 : points - held + 1].conj().flip(-1)
+            factor = torch.cat([factor, others], -1)
+        after = self.axes - 1 - self.axis
+        return factor.reshape(*factor.shape[:3], *[1] * self.axis, -1, *[1] * after)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         inside = Prepared(prepared.tensors, self.line(prepared.grid))

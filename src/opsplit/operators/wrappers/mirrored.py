@@ -9,7 +9,7 @@ from torch import Tensor
 
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
-from opsplit.operators.family import Prepared
+from opsplit.operators.family import Multiplier, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 from opsplit.settings import Between
 
@@ -40,7 +40,14 @@ class Mirrored(Wrapper):
             )
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
-        return self._turned(self.operator.flow(prepared, self._turned(u), duration))
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
+        inner = self.operator.propagator(prepared, duration)
+        if isinstance(inner, Multiplier) and self.ndim == 1:
+            # The modes of a mirrored real field are the conjugates.
+            return Multiplier(inner.factor.conj(), inner.shape)
+        return lambda u: self._turned(inner(self._turned(u)))
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         return self._turned(self.operator.rate(prepared, self._turned(u)))

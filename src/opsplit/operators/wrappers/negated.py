@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from opsplit.operators.family import Prepared
+from opsplit.operators.family import Multiplier, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 
 
@@ -17,7 +17,11 @@ class Negated(Wrapper):
     kind = "negated"
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
-        return -self.operator.flow(prepared, -u, duration)
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
+        inner = self.operator.propagator(prepared, duration)
+        return inner if isinstance(inner, Multiplier) else lambda u: -inner(-u)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         return -self.operator.rate(prepared, -u)

@@ -60,8 +60,9 @@ The first run with seed 7301 showed two defects, which were repaired: a time lim
 models from being tried on a busy machine, and vorticity of the other sign was not explained. Then
 KdV, Kuramoto-Sivashinsky in 1-D, all of 2-D and 3-D, the honest failures and Navier-Stokes were
 measured again with the same seed, so these rows are not blind; the other rows are those of the
-first run, with the code of that time. The machine had other work to do: seconds of the clock are
-too large, and CPU seconds may be."""
+first run, with the code of that time. The conventions of other groups were measured last, with a
+seed of their own, and so were the rows of the road whose command names it. The machine
+had other work to do: seconds of the clock are too large, and CPU seconds may be."""
 
 
 def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:

@@ -347,3 +347,13 @@ def test_every_format_can_be_trained_on(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", u=u, dt=0.5, c=[1.0, 2.0, 3.0])
     with pytest.raises(OpsplitError, match="NaN or infinite"):
         load_trajectories(tmp_path / "c.npz")
+
+
+def test_an_axis_that_falls_is_turned_round(tmp_path: Path) -> None:
+    u, x = np.random.default_rng(0).standard_normal((4, 12)), np.linspace(0, 5.5, 12)
+    np.savez(tmp_path / "up.npz", u=u, x=x, t=np.arange(4.0))
+    np.savez(tmp_path / "down.npz", u=u[:, ::-1], x=x[::-1], t=np.arange(4.0))
+    up, down = (opsplit.read(tmp_path / f"{name}.npz") for name in ("up", "down"))
+    assert up.grid == down.grid and up.origin == down.origin
+    np.testing.assert_array_equal(up.load().data.numpy(), down.load().data.numpy())
+    assert any("turned round" in words for words in down.understood)

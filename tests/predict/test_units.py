@@ -17,9 +17,10 @@ from opsplit.errors import OpsplitError, no_warnings
 from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.model import load_model
+from opsplit.operators import Derivatives, Spectral
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.compatibility import Code
-from opsplit.predict.units import Freedom, Units, check_size, mean_wavenumber
+from opsplit.predict.units import Freedom, Units, check_size, choose_units, mean_wavenumber
 from opsplit.terms import Term
 
 DT, LENGTH, C, D = 10 / 99, 16.0, 0.5, 0.25
@@ -166,3 +167,30 @@ def test_fields_that_no_unit_brings_into_single_precision_are_refused() -> None:
     for size in (1e-200, 1e39):
         with pytest.raises(OpsplitError, match="single precision"):
             check_size(torch.tensor([size], dtype=torch.float64))
+
+
+def test_the_finest_modes_come_below_the_limit_of_growth() -> None:
+    """Growth is limited, so that diffusion of negative sign is right for long waves only."""
+    model = load_model("line")
+    right = model.dictionary.right_up_to
+    assert 1 < right < torch.pi / model.config.grid.spacing[0]
+    grid = Grid((512,), (100.0,))
+    x = torch.arange(512).double() * 100 / 512
+    u = sum(10.0 ** (-m / 16) * torch.sin(2 * torch.pi * m * x / 100 + m) for m in range(8, 64))
+    assert isinstance(u, torch.Tensor)
+    frames = [u.expand(4, 1, 512)]
+    free = Freedom.of(model.dictionary)
+    (units,) = choose_units(frames, grid, 0.4, model.config, free, None)
+    assert 2 * torch.pi * 55 / 100 * units.length <= right
+    (before,) = choose_units(frames, grid, 0.4, model.config, replace(free, highest=np.inf), None)
+    assert 2 * torch.pi * 55 / 100 * before.length > right
+
+
+def test_operators_are_right_up_to_the_limit_of_their_growth() -> None:
+    """`-D k^2` reaches the limit `g` at `k = sqrt(g / D)`, whatever the unit."""
+    linear = Derivatives(("x", "lap"), max_growth=9.0)
+    for unit in (0.5, 2.0):
+        family = Spectral(1, 1, 0.1, linear, None, unit)
+        weights = torch.tensor([[3.0, 0.5], [0.0, -0.25]])
+        assert family.right_up_to(weights) == pytest.approx(6.0 * unit, abs=0.13 * unit)
+        assert family.right_up_to(weights[:1]) == np.inf

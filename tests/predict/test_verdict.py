@@ -48,6 +48,8 @@ def test_numbers_are_what_they_say(observe: Any, exact: Any) -> None:
         (0.01, None, Level.EXPLAINED),
         (0.01, -3.0, Level.PARTLY),
         (0.01, -math.inf, Level.PARTLY),
+        (0.11, 0.95, Level.PARTLY),
+        (0.05, 0.85, Level.PARTLY),
         (0.9, 0.9, Level.PARTLY),
         (0.5, 0.3, Level.PARTLY),
         (0.9, 0.3, Level.UNEXPLAINED),

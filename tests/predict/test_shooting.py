@@ -1,0 +1,44 @@
+"""Strengths by runs over many frames: exact on exact frames, hardly biased on noisy ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from opsplit.predict.shooting import Shooting
+from opsplit.predict.units import Units
+from opsplit.predict.window import Window
+from opsplit.search import Composition, Objective
+
+
+def composed(observe: Any, exact: Any, noise: float) -> tuple[Shooting, Objective, torch.Tensor]:
+    """Sixteen frames of advection 0.5 and diffusion 0.3; true strengths are 1."""
+    u, grid, dt = observe(0.5, 0.3, points=64)
+    u = u.float()
+    dictionary = exact([0.5], [0.3])
+    moments = (torch.arange(len(u)).double() * dt,)
+    seen = u + noise * u.std() * torch.randn(u.shape, generator=torch.manual_seed(4))
+    window = Window((seen,), moments, grid, Units(), noise, float(u.std()))
+    objective = Objective(dictionary, seen, grid, dt)
+    return Shooting(window, objective.operators, dt, "strang", 1), objective, seen
+
+
+def pick(strengths: tuple[float, ...]) -> Composition:
+    return Composition((0, 1), strengths, 0.1, {}, "")
+
+
+def test_exact_frames_give_exact_strengths(observe: Any, exact: Any) -> None:
+    shooting, _, _ = composed(observe, exact, 0.0)
+    assert shooting.refined(pick((0.8, 1.3)), 10.0) == pytest.approx((1.0, 1.0), abs=1e-3)
+
+
+def test_noise_does_not_make_strengths_small(observe: Any, exact: Any) -> None:
+    shooting, _, _ = composed(observe, exact, 0.005)
+    assert shooting.refined(pick((0.8, 0.7)), 10.0) == pytest.approx((1.0, 1.0), abs=0.05)
+
+
+def test_strengths_stay_within_their_limit(observe: Any, exact: Any) -> None:
+    shooting, _, _ = composed(observe, exact, 0.0)
+    assert max(shooting.refined(pick((0.5, 0.5)), 0.6)) <= 0.6

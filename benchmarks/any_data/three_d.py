@@ -18,7 +18,7 @@ from opsplit import Grid, OperatorSplitter
 from opsplit.errors import no_warnings
 from opsplit.metrics import nrmse
 from opsplit.physics import GrayScott3D
-from opsplit.predict import coarse
+from opsplit.predict import coarse, questions
 
 ORDER = 50
 N = 3
@@ -61,9 +61,9 @@ def measure(size: int, system: int, seed: int) -> dict[str, Any]:
     observed, future = whole.windows(OBSERVED, 0), whole.windows(HORIZON, OBSERVED)
     row: dict[str, Any] = {"points": size}
     if size == WHOLE:
-        coarse.LARGE = 10**9
+        questions.LARGE = 10**9
         row["whole pick"] = _fitted(observed)[0].composition_.label
-        coarse.LARGE, coarse.COARSE = 1000, 4000
+        questions.LARGE, coarse.COARSE = 1000, 4000
     found, seconds, cpu = _fitted(observed)
     truth = future.data
     frames = found.predict(HORIZON).data

@@ -61,7 +61,7 @@ models from being tried on a busy machine, and vorticity of the other sign was n
 KdV, Kuramoto-Sivashinsky in 1-D, all of 2-D and 3-D, the honest failures and Navier-Stokes were
 measured again with the same seed, so these rows are not blind; the other rows are those of the
 first run, with the code of that time. The conventions of other groups were measured last, with a
-seed of their own, and so were the rows of the road whose command names it. The machine
+seed of their own and later code than the road. The machine
 had other work to do: seconds of the clock are too large, and CPU seconds may be."""
 
 

@@ -48,8 +48,8 @@ def test_numbers_are_what_they_say(observe: Any, exact: Any) -> None:
         (0.01, None, Level.EXPLAINED),
         (0.01, -3.0, Level.PARTLY),
         (0.01, -math.inf, Level.PARTLY),
-        (0.11, 0.95, Level.PARTLY),
-        (0.05, 0.85, Level.PARTLY),
+        (0.06, 0.95, Level.PARTLY),
+        (0.04, 0.85, Level.PARTLY),
         (0.9, 0.9, Level.PARTLY),
         (0.5, 0.3, Level.PARTLY),
         (0.9, 0.3, Level.UNEXPLAINED),
@@ -67,8 +67,8 @@ def test_levels(share: float, skill: float | None, level: Level) -> None:
 
 def test_the_future_decides_if_it_is_known() -> None:
     last, truth = torch.zeros(1, 8), torch.ones(3, 1, 8)
-    told = Verdict(Level.EXPLAINED, 0.1, 0.9)
-    assert told.on_future(truth, truth, last) == Verdict(Level.EXPLAINED, 0.1, 1.0, Basis.FUTURE)
+    told = Verdict(Level.EXPLAINED, 0.05, 0.9)
+    assert told.on_future(truth, truth, last) == Verdict(Level.EXPLAINED, 0.05, 1.0, Basis.FUTURE)
     worse = told.on_future(-truth, truth, last)
     assert worse.skill == pytest.approx(-1) and worse.level is Level.PARTLY
     assert told.on_future(truth, truth * torch.nan, last) == told

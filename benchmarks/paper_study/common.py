@@ -87,6 +87,6 @@ def summary(errors: list[float]) -> Row:
         "n": len(each),
         "nrmse": float(each.mean()),
         "standard_error": spread,
-        "median": float(each.median()),
+        "median": float(each.quantile(0.5)),
         "diverged": int(blown.sum()),
     }

@@ -204,7 +204,9 @@ def recipe(folder: Path) -> list[str]:
         body.append([column, *(f"{x:.3f}" for x in published), *map(cell, found), *facts(found)])
     return ["## The recipe of the training (Table 6)", "",
             "*Without*: no in-context pairs (A+D, c, D), no codebook (NS). Spectral operators, "
-            "equal steps.", "", *table(head, body), *origin("recipe", rows)]  # fmt: skip
+            "equal steps. Trainings of a minute and a few trajectories do not tell the recipes "
+            "apart; the default settings of the command take more of both.",
+            "", *table(head, body), *origin("recipe", rows)]  # fmt: skip
 
 
 def sweeps(folder: Path) -> list[str]:

@@ -76,5 +76,5 @@ def test_to_a_file_and_back(tmp_path: Path) -> None:
 
 def test_without_xarray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(OpsplitError, match=r"pip install opsplit\[netcdf\]"):
+    with pytest.raises(OpsplitError, match=r"pip install 'opsplit\[netcdf\]'"):
         to_xarray(np.zeros((2, 1, 4)), [0, 1], Grid((4,), (1.0,)), ["u"])

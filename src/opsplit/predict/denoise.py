@@ -74,8 +74,8 @@ def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
     noise = noise_power(spectrum, grid)
     deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
     whole = float(window.std())
-    # Rounding is no noise.
-    if deviation < 1e-6 * whole:
+    # Rounding is no noise, and squares of tiny fields are zero.
+    if not deviation > 1e-6 * whole:
         return window, 0.0, 0.0
     power = spectrum.abs().square().mean(0)
     floor = noise.reshape(-1, *[1] * grid.ndim)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
+from functools import cache
 from pathlib import Path
 
 from opsplit.errors import OpsplitError
@@ -35,6 +37,22 @@ def peak_memory_mb() -> float | None:
         return None
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return held / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep up to a gigabyte that was freed, for the rest of the process.
+
+    Otherwise every large array is asked of the system and given back, page by page, which takes
+    as long as the arithmetic on it. Other systems than Linux with glibc decide for themselves.
+    """
+    trim, largest = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of <malloc.h>
+    try:
+        adjust = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    for setting in (trim, largest):
+        adjust(setting, 2**30)
 
 
 def check_room(what: str, size: float, remedy: str = "use a part of it") -> None:

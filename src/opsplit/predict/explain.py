@@ -10,6 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from opsplit._deadline import time_is_up
+from opsplit._memory import keep_freed_memory
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented, within_band
 from opsplit.grid import Grid
 from opsplit.model import Model
@@ -211,6 +212,7 @@ class Explainer:
         plan = self.plan
         if not isinstance(plan.search, Pursuit) or not is_large(problem.frames):
             return (yield from self._answer(problem))
+        keep_freed_memory()
         few, steps = last_frames(problem.frames, problem.steps)
         problem = replace(problem, frames=few, steps=steps)
         pool, substeps = yield from shortlist(problem)

@@ -104,7 +104,7 @@ def section(kept: dict) -> list[str]:
     times = alone["cpu"] / together["256"]["cpu"]
     return [
         *lines, "",
-        f"All windows in groups of {GROUP}: {1e3 * two['1']['wall']:.1f} ms of wall time per window "
+        f"All windows in groups of {GROUP}: {1e3 * two['1']['wall']:.1f} ms of wall time a window "
         f"in one process, {1e3 * two['2']['wall']:.1f} with two workers: an efficiency of "
         f"{100 * efficiency:.0f} % (goal: 85), with whatever else the machine did. In CPU time a "
         f"window costs {1e3 * two['1']['cpu']:.1f} and {1e3 * two['2']['cpu']:.1f} ms: an "

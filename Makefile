@@ -70,10 +70,13 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) unets
 	$(STUDY) wallclock
 	$(STUDY) minutes
+	$(STUDY) sizes
+	$(STUDY) faithful
 	$(BIN)/opsplit figures --only contour --force
 	$(BIN)/opsplit figures --only rollouts --force
 	$(BIN)/opsplit demo --out docs/results/demo --force
 	@set -e; for part in scaling growth noise cost report; do $(SEARCH) $$part; done
+	$(BIN)/opsplit benchmark --method pursuit --family spectral --seed 61843 --n 32 --cache benchmarks/rows --out runs/fresh --force
 	$(STUDY) report
 	$(STUDY) index
 

@@ -230,7 +230,12 @@ def test_two_runs_do_not_share_a_folder(
 ) -> None:
     (tmp_path / "out").mkdir()
     with holder(tmp_path / "out") as other:
-        for line in ("generate --n 1", "pretrain --preset tiny", "demo", "benchmark --n 1"):
+        for line in (
+            "generate --n 1",
+            "pretrain advection-diffusion --preset tiny",
+            "demo",
+            "benchmark --n 1",
+        ):
             with pytest.raises(SystemExit) as end:
                 cli(f"{line} --out out")
             assert end.value.code == 2

@@ -46,7 +46,7 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
     (tmp_path / "unet").symlink_to(unet_folder)
     u = np.random.default_rng(0).normal(size=(6, 256)).astype(np.float32)
     hole = u.copy()
-    hole[4, 100] = np.nan
+    hole[4, 100] = np.inf
     arrays = {
         "good": u,
         "one": u[:1],
@@ -119,6 +119,10 @@ def test_a_folder_without_fields(
     assert "1 failed" in said and "spectral/metrics.csv has the columns step" in said
 
 
+FIT = "predict good.npy --dt 0.1 --model spectral"
+TRAIN = "pretrain advection-diffusion --preset tiny"
+
+
 @pytest.mark.parametrize(
     "line, words",
     [
@@ -154,11 +158,20 @@ def test_a_folder_without_fields(
             "Store trajectories first: opsplit generate combined --out data, "
             "then opsplit pretrain combined --data data/combined",
         ),
+        ("pretrain", "Say what to train on: an equation, as in `opsplit pretrain advection-diff"),
+        ("pretrain --method fno", "Say what to train on"),
+        ("pretrain --preset tiny --minutes 1", "Say what to train on"),
         ("pretrain nothing --preset tiny", "'navier-stokes'], or give --data"),
-        ("pretrain --preset tiny --training.batches.split nowhere", "Unknown split 'nowhere'"),
+        (
+            f"{TRAIN} --training.batches.split nowhere",
+            "Unknown split 'nowhere'",
+        ),
         ("pretrain --recipe secret", "Unknown recipe 'secret'"),
         ("pretrain --operator secret", "Unknown operator 'secret'; choose from auto, spectral"),
-        ("pretrain --preset tiny --training.recipe codebook", "stored trajectories with --data"),
+        (
+            f"{TRAIN} --training.recipe codebook",
+            "stored trajectories with --data",
+        ),
         ("pretrain --preset tiny --data missing.npz", "No such file: missing.npz"),
         ("pretrain --preset tiny --data silent.npz", "silent.npz does not say the time between"),
         ("pretrain --preset tiny --data good.npy", "good.npy does not say the time between"),
@@ -194,7 +207,7 @@ def test_truncated_model(files: Path, tiny_folder: Path, refused: Refused) -> No
         "search good.npy --dt 0.1 --model spectral",
         "extract --model spectral",
         "generate",
-        "pretrain --preset tiny",
+        TRAIN,
         "benchmark --method persistence --n 1",
     ],
 )
@@ -207,9 +220,6 @@ def test_folders_that_cannot_be_written(files: Path, refused: Refused, command: 
 def test_cache_that_cannot_be_written(files: Path, refused: Refused) -> None:
     line = "benchmark --method persistence --n 1 --cache notes.txt/below --out results"
     assert "notes.txt/below" in refused(line)
-
-
-FIT = "predict good.npy --dt 0.1 --model spectral"
 
 
 @pytest.mark.parametrize(
@@ -244,12 +254,12 @@ FIT = "predict good.npy --dt 0.1 --model spectral"
         ("benchmark --n 0", "--n must"),
         ("benchmark --n-unet 0", "--n-unet"),
         ("info --seed -1", "--seed"),
-        ("pretrain --preset tiny --steps 0", "--steps"),
-        ("pretrain --preset tiny --minutes 0", "--minutes"),
-        ("pretrain --preset tiny --devices 0", "--devices"),
-        ("pretrain --preset tiny --threads 0", "--threads"),
+        (f"{TRAIN} --steps 0", "--steps"),
+        (f"{TRAIN} --minutes 0", "--minutes"),
+        (f"{TRAIN} --devices 0", "--devices"),
+        (f"{TRAIN} --threads 0", "--threads"),
         (
-            "pretrain --preset tiny --training.recipe plain --training.batches.states 90",
+            f"{TRAIN} --training.recipe plain --training.batches.states 90",
             "do not fit into the 100 frames",
         ),
     ],
@@ -259,7 +269,7 @@ def test_absurd_flags(files: Path, refused: Refused, line: str, flag: str) -> No
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-@pytest.mark.parametrize("command", [FIT, "pretrain --preset tiny", "benchmark --n 1"])
+@pytest.mark.parametrize("command", [FIT, TRAIN, "benchmark --n 1"])
 def test_missing_accelerator(
     files: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, command: str, device: str
 ) -> None:

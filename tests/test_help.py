@@ -6,6 +6,7 @@ import doctest
 import inspect
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -30,13 +31,18 @@ def test_a_public_name_has_an_example_that_runs(
     text = inspect.getdoc(thing) or ""
     assert "Examples:" in text
     if inspect.isfunction(thing):
-        assert "Returns:" in text
+        assert "Returns:" in text and "Raises:" in text
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     assert test.examples
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
     assert result.failed == 0
 
 
-def test_methods_of_the_splitter_are_explained() -> None:
-    for name, method in inspect.getmembers(opsplit.OperatorSplitter, inspect.isfunction):
-        assert name.startswith("_") or inspect.getdoc(method), name
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_methods_and_properties_are_explained(name: str) -> None:
+    for part, held in vars(found(name)).items():
+        # Data of a class are explained by the strings below them.
+        if not part.startswith("_") and isinstance(
+            held, (FunctionType, classmethod, staticmethod, property)
+        ):
+            assert inspect.getdoc(getattr(found(name), part)), part

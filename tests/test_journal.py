@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,3 +28,15 @@ def test_a_file_that_was_cut_anywhere_goes_on_with_whole_rows(
     assert len(kept) == whole[:cut].count(b"\n")
     with Journal(path, again=True) as journal:
         assert not list(journal.rows())
+
+
+def test_rows_that_do_not_stay_are_gone_for_good(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with Journal(path) as journal:
+        journal.append({"item": i, "ok": i % 3 > 0} for i in range(7))
+    with Journal(path, keep=lambda row: row["ok"]) as journal:
+        journal.append([{"item": 0, "ok": True}])
+        assert [row["item"] for row in journal.rows()] == [1, 2, 4, 5, 0]
+    with Journal(path) as journal:
+        assert [row["item"] for row in journal.rows()] == [1, 2, 4, 5, 0]
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.jsonl"]

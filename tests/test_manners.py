@@ -237,3 +237,27 @@ def test_colours_are_left_out_on_request(wish: dict[str, str]) -> None:
     coloured = b"\x1b[" in os.read(main, 10_000)
     os.close(main)
     assert coloured == (not wish)
+
+
+@pytest.mark.parametrize("during", ["parse", "import_module"])
+def test_an_interrupt_during_imports_waits_for_their_end(tmp_path: Path, during: str) -> None:
+    """A library that is interrupted may swallow it and go on with half of its modules."""
+    np.save(tmp_path / "u.npy", np.zeros((4, 16)))
+    code = (
+        "import os, signal, sys; from opsplit import cli\n"
+        f"found = cli.{during}\n"
+        "def interrupted(asked):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    made = found(asked) if asked != 'torch' else None\n"
+        "    print('whole')\n"
+        "    return made\n"
+        f"cli.{during} = interrupted\n"
+        "cli.main(sys.argv[1:])"
+    )
+    line = ["predict", "u.npy", "--dt", "1", "--out", "o"]
+    run = subprocess.run(
+        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (130, "opsplit: interrupted\n")
+    assert "whole" in run.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["u.npy"]

@@ -134,7 +134,7 @@ def test_a_folder_of_somebody_else_needs_force(
         f"predict in.npy --dt 0.1 --model {tiny_folder} {QUICK}",
         f"search in.npy --dt 0.1 --model {tiny_folder} {QUICK.removesuffix('--steps 2')}",
         "demo",
-        "pretrain --preset tiny --steps 1",
+        "pretrain advection-diffusion --preset tiny --steps 1",
         f"extract --model {tiny_folder} --n 1",
     ):
         assert "notes.txt is there already" in refused(cli, f"{line} --out out", capsys)

@@ -99,8 +99,7 @@ def test_names_extent_and_coefficients_are_taken_over() -> None:
         (
             np.array([[0, 1], [0, np.nan], [np.inf, 0]]),
             {},
-            "2 values are NaN or infinite, the "
-            r"first in frame 1 .*\(?time 3, x 2",
+            r"1 values are infinite, the first in frame 2 .*\(?time 3, x 2",
         ),
         (np.zeros((5, 8)), {"dt": 0.0}, "time between frames and must be positive"),
         (np.zeros((5, 8)), {"dt": np.nan}, "time between frames and must be positive"),

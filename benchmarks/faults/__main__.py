@@ -94,8 +94,9 @@ COMMANDS = {
         "data", _trajectories,
     ),
     "pretrain": Command(
-        "pretrain --preset tiny --steps 6 --threads 1 --training.budget.checkpoint-steps 2 "
-        "--training.budget.validate-every 3 --out run", "run", _weights,
+        "pretrain advection-diffusion --preset tiny --steps 6 --threads 1 "
+        "--training.budget.checkpoint-steps 2 --training.budget.validate-every 3 --out run",
+        "run", _weights,
     ),
     "benchmark": Command(
         f"benchmark advection-diffusion --method persistence,direct --n 2 --model {MODEL} "

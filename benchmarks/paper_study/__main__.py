@@ -23,6 +23,8 @@ PARTS = {
     "recipe": (32, 600, "training without in-context pairs, and without a codebook"),
     "wallclock": (8, 0, "adaptation by gradient (GEPS) beside beam search and pursuit"),
     "unets": (32, 0, "size of the dictionary, length of the window and trials for U-Nets"),
+    "sizes": (8, 0, "Navier-Stokes on 256 x 256 and Gray-Scott on 128 x 128 points"),
+    "faithful": (8, 0, "the paper's own networks: plain U-Nets of a DISCO training"),
     "minutes": (8, 0, "U-Nets and spectral operators after equal minutes of one core"),
     "report": (0, 0, "the page from what was measured"),
     "index": (0, 0, "the list of the paper's tables and figures"),
@@ -47,6 +49,8 @@ def main() -> None:
             part.add_argument("--steps", type=int, default=steps, help=f"default: {steps}")
         if name == "recipe":
             part.add_argument("--column", default="A+D,c,D,NS", help="columns (default: all)")
+        if name == "faithful":
+            part.add_argument("--physics", help="equations, separated by commas (default: all)")
         if name == "minutes":
             part.add_argument("--minutes", type=float, default=5.0, help="of one core (default: 5)")
     args = parser.parse_args()

@@ -29,14 +29,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def after(args: argparse.Namespace, family: str, column: str, method: str) -> Row:
-    """A method with a model that was trained for so many minutes of the clock."""
+    """A method with a model that was trained for so many minutes of one core."""
     folder = args.runs / f"{family}-{args.minutes:g}-minutes"
     if (folder / "metrics.json").exists():
         model = load_model(folder)
     else:
         _, usual = preset_settings("cpu")
         budget = replace(usual.budget, minutes=args.minutes)
-        model = pretrain(NAME, folder, operator=family, training=replace(usual, budget=budget),
-                         execution=Execution(threads=1, quiet=True))  # fmt: skip
+        alone = Execution(threads=1, quiet=True, processor_time=True)
+        training = replace(usual, budget=budget)
+        model = pretrain(NAME, folder, operator=family, training=training, execution=alone)
     row = measure(model, method, columns(NAME)[column], args)
     return {**row, "steps": model.metrics["steps"]}

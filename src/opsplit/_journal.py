@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from opsplit._files import write_text
 from opsplit.errors import OpsplitError
 
 Row = Mapping[str, Any]
@@ -22,16 +23,20 @@ class Journal:
     Arguments:
         path: the file.
         again: begin anew.
+        keep: whether a row that is there stays (default: all do).
     """
 
-    def __init__(self, path: Path, again: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, again: bool = False, keep: Callable[[Row], bool] | None = None
+    ) -> None:
+        self.path, self.keep = path, keep
         if again:
             path.unlink(missing_ok=True)
 
     def __enter__(self) -> Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._sort_out()
             self._stream = open(self.path, "a+b")
             self._cut()
         except OSError as reason:
@@ -48,9 +53,8 @@ class Journal:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Write rows, each as one line."""
-        text = "".join(json.dumps(dict(row), default=str) + "\n" for row in rows)
         try:
-            self._stream.write(text.encode())
+            self._stream.write(_lines(rows).encode())
             self._stream.flush()
         except OSError as reason:
             raise OpsplitError(
@@ -68,6 +72,14 @@ class Journal:
                 if isinstance(row, dict):
                     yield row
 
+    def _sort_out(self) -> None:
+        """Put a file without the rows that do not stay in the place of this one."""
+        if self.keep is not None and self.path.exists():
+            every = list(self.rows())
+            kept = [row for row in every if self.keep(row)]
+            if len(kept) < len(every):
+                write_text(self.path, _lines(kept))
+
     def _cut(self) -> None:
         """Cut off the line that was not written to its end."""
         self._stream.seek(0)
@@ -75,3 +87,7 @@ class Journal:
         for line in self._stream:
             whole += len(line) if line.endswith(b"\n") else 0
         self._stream.truncate(whole)
+
+
+def _lines(rows: Iterable[Row]) -> str:
+    return "".join(json.dumps(dict(row), default=str) + "\n" for row in rows)

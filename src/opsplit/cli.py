@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from opsplit._files import leave_no_empty_folder
+# Only what is imported at once: before `main` begins, an interrupt ends in a traceback.
 from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
-from opsplit.commands.common import Common
-from opsplit.commands.help import nearest, overview, plain_flags
 from opsplit.errors import OpsplitError
+
+if TYPE_CHECKING:
+    from opsplit.commands.common import Common
 
 COMMANDS = {
     "demo": "opsplit.commands.demo:Demo",
@@ -47,6 +49,10 @@ def command_class(name: str) -> type[Common]:
 
 def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
+    import tyro
+
+    from opsplit.commands.help import nearest, overview, plain_flags
+
     name = arguments[0] if arguments else "--help"
     if name in ("--help", "-h", "help"):
         say(overview({one: command_class(one) for one in COMMANDS}))
@@ -63,6 +69,33 @@ def parse(arguments: list[str]) -> Common:
     return tyro.cli(
         chosen, prog=f"opsplit {name}", args=rest, config=config, registry=plain_flags()
     )
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Inside, an interrupt waits for the end: half of a library would be taken for the whole.
+
+    A second interrupt ends the process at once.
+    """
+    heard = []
+
+    def hear(*_: Any) -> None:
+        heard.append(True)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        with _no_collection():
+            yield
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        with _no_collection():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if heard:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -97,10 +130,12 @@ def _load(command: Common) -> None:
 
 def _run(arguments: list[str]) -> None:
     """Parse the arguments and run the command; a refused one leaves no folder behind."""
-    with _no_collection():
+    with _importing():
+        from opsplit._files import leave_no_empty_folder
+
         command = parse(arguments)
     with leave_no_empty_folder(command.out):
-        with _no_collection():
+        with _importing():
             _load(command)
         command.run()
 

@@ -67,14 +67,17 @@ class Grid(Settings):
 
     @property
     def ndim(self) -> int:
+        """Number of space axes."""
         return len(self.shape)
 
     @property
     def spacing(self) -> tuple[float, ...]:
+        """Distance between neighbouring points, per axis."""
         return tuple(length / n for length, n in zip(self.extent, self.shape, strict=True))
 
     @property
     def periodic(self) -> bool:
+        """Whether every axis is periodic."""
         return all(word == "periodic" for word in self.boundary)
 
     def axes(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:

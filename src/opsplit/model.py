@@ -63,6 +63,7 @@ class Model:
 
     @property
     def config(self) -> ModelConfig:
+        """Settings of the model: grid, channels, operators and codes."""
         return self.lifted or self.disco.config
 
     def lift(self, ndim: int, apart: bool = False) -> Model:

@@ -232,7 +232,8 @@ class Trajectories:
 
         With `ndim` space axes: `(time, *space)`, `(time, channel, *space)` or
         `(trajectory, time, channel, *space)`. Frames are `dt` apart or at `times`; a frame that
-        is NaN everywhere is missing and left out. What was understood is kept in `.understood`.
+        is NaN everywhere is missing and left out, another NaN is a missing value and stays. What
+        was understood is kept in `.understood`.
         """
         if not 1 <= ndim <= 3:
             raise OpsplitError(f"Fields have 1 to 3 space axes, got ndim={ndim}.")
@@ -290,11 +291,11 @@ class Trajectories:
             data, moments = data[:, ~gone], moments[~gone]
             if data.shape[1] < 2:
                 raise OpsplitError(f"Read as ({understood}), fewer than 2 frames are there.")
-        bad = ~torch.isfinite(data)
+        bad = data.isinf()
         if bool(bad.any()):
             frame = int((~gone).nonzero()[bad.nonzero()[0, 1]])
             raise OpsplitError(
-                f"{int(bad.sum())} values are NaN or infinite, the first in frame {frame} "
+                f"{int(bad.sum())} values are infinite, the first in frame {frame} "
                 f"(read as {understood}). Fill or cut them before fitting."
             )
         shape = tuple(data.shape[3:])

@@ -141,3 +141,19 @@ def test_columns_are_counted_before_they_are_named(
         (tmp_path / "u.csv").write_text(mark.join("0123456789a"))
         with pytest.raises(OpsplitError, match="more than 10 columns"):
             opsplit.read(tmp_path / "u.csv")
+
+
+@pytest.mark.parametrize("names", ["time [s],x [m],T [K]", "T,t,x", "x_km,time_s,T", "t_s,X,T"])
+def test_a_temperature_is_no_time_and_units_may_follow_an_axis(names: str, tmp_path: Path) -> None:
+    t, x = np.arange(4.0), 0.5 * np.arange(6)
+    values = 300 + np.random.default_rng(0).normal(size=(4, 6))
+    each = np.meshgrid(t, x, indexing="ij")
+    columns = {"t": each[0].ravel(), "x": each[1].ravel(), "T": values.ravel()}
+    order = ["T" if name[0] == "T" else name[0].lower() for name in names.split(",")]
+    rows = np.stack([columns[name] for name in order], 1)
+    path = tmp_path / "rod.csv"
+    path.write_text(names + "\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    held = opsplit.read(path)
+    assert held.channels == ("T",) and held.grid.extent == (3.0,)
+    np.testing.assert_array_equal(held.times, t)
+    np.testing.assert_array_equal(held.frames()[:, 0], values)

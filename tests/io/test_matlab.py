@@ -150,7 +150,7 @@ TYPES = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c16", "c8"
     values=arrays(st.sampled_from(TYPES), array_shapes(min_dims=2, max_dims=4, max_side=4)),
     form=st.sampled_from(["4", "5", "5 packed"]),
 )
-def test_arrays_are_those_of_scipy(
+def test_arrays_are_those_that_scipy_wrote(
     tmp_path_factory: pytest.TempPathFactory, values: np.ndarray, form: str
 ) -> None:
     path = tmp_path_factory.mktemp("mat") / "a.mat"
@@ -161,7 +161,8 @@ def test_arrays_are_those_of_scipy(
         io.savemat(path, held, format="4")
     else:
         io.savemat(path, held, do_compression="packed" in form)
-    found, known = mat_arrays(path), io.loadmat(path)
+    # Not what scipy reads: there an infinite imaginary part makes the real one NaN.
+    found, known = mat_arrays(path), {name: np.asarray(held[name]) for name in ("a", "b2", "c")}
     assert found.keys() == {"a", "b2", "c"}
     for name, array in found.items():
         whole = array.read((slice(None),) * len(array.shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,38 @@ def test_a_file_damaged_in_its_fields_is_refused_when_they_are_read(tmp_path: Pa
 
 
 # Names beside a field, complex numbers, readers of other packages
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", u=field(4, 6), dt=0.1)
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        again = archive.read("dt.npy")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("dt.npy", again)
+    with pytest.raises(OpsplitError, match="holds two arrays of one name"):
+        opsplit.read(tmp_path / "a.npz")
+
+
+def test_a_chunk_that_is_longer_in_the_file_than_in_memory_is_refused(tmp_path: Path) -> None:
+    """The library would inflate a chunk to its end, whatever the header says; here to 256 MB."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("u", data=field(9, 32), chunks=(3, 32), compression="gzip")
+        file["dt"] = 0.1
+    assert opsplit.read(path).shape == (1, 9, 1, 32)
+    with h5py.File(path, "r+") as file:
+        file["u"].id.write_direct_chunk((3, 0), zlib.compress(bytes(2**28), 9))
+    with pytest.raises(OpsplitError, match=r"u has a chunk of \d+ bytes for"):
+        opsplit.read(path)
+
+
+def test_groups_in_groups_end_somewhere(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["u"], file["dt"] = field(4, 32), 0.1
+        file.create_group("g/" * 50)
+    assert opsplit.read(path).shape == (1, 4, 1, 32)
+    with h5py.File(path, "r+") as file:
+        file.create_group("h/" * 200)
+    with pytest.raises(OpsplitError, match="groups in groups, more than 100 deep"):
+        opsplit.read(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,17 @@ from opsplit.errors import OpsplitError, no_warnings
 from opsplit.grid import Grid
 from opsplit.model import load_model
 from opsplit.physics.line import Line
-from opsplit.predict.auto_model import candidates, ranking_table, score
+from opsplit.predict.auto_model import (
+    ENOUGH,
+    TIE,
+    Ranked,
+    _ranked,
+    candidates,
+    ranking_table,
+    score,
+)
 from opsplit.predict.compatibility import Code
+from opsplit.predict.verdict import Level, Verdict
 
 GRID = Grid((64,), (20.0,))
 UNKNOWN = {"r": -0.4, "D": -1.6, "kappa": 0.8, "s": 0.7, "q": -0.6}
@@ -152,3 +163,15 @@ def test_a_busy_machine_does_not_change_the_choice(monkeypatch: pytest.MonkeyPat
     with no_warnings():
         found = OperatorSplitter().fit(frames(**UNKNOWN), 0.1, GRID.extent)
     assert found.status_ == "explained" and found.ranking_[0].model == "line"
+
+
+def test_noise_does_not_choose_a_poorer_model() -> None:
+    """Single steps are mostly noise; the run over the window shows which terms act."""
+    poor = Verdict(Level.PARTLY, 0.54, 0.74, noise=0.51)
+    good = Verdict(Level.EXPLAINED, 0.50, 0.94, noise=0.51)
+    scores = []
+    for verdict in (poor, good):
+        made: Any = SimpleNamespace(verdict_=verdict, composition_=(0, 0), equation_="")
+        scores.append(_ranked(Ranked("a", "spectral"), made).score or 0.0)
+    assert scores[0] > scores[1] + TIE
+    assert good.leaves_less_than(ENOUGH) and not poor.leaves_less_than(ENOUGH)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import xarray
 
 import opsplit
 from opsplit import Grid, OperatorSplitter, OpsplitError, OpsplitWarning, Trajectories
@@ -223,3 +224,32 @@ def test_a_rounding_imaginary_part_is_left_out(fit: Fit, made: Trajectories, kin
     assert "imaginary part is rounding" in rough.understood_
     with pytest.raises(OpsplitError, match="real numbers"):
         fit(kind(u + 1e-3j * np.abs(u).max()), DT)
+
+
+def on_points(x: np.ndarray, frames: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Advection-diffusion on [0, 16], exact, at any points."""
+    t, k = 0.1 * np.arange(frames)[:, None], 2 * np.pi / 16
+    waves = ((1, 1.0), (2, -0.5), (5, 0.3))
+    u = sum(
+        a * np.exp(-0.2 * (n * k) ** 2 * t) * np.sin(n * k * (x - 0.7 * t) + n) for n, a in waves
+    )
+    return t[:, 0], np.asarray(u)
+
+
+@pytest.mark.parametrize(
+    "x", [np.linspace(0, 16, 129), np.linspace(16, 0, 129), np.linspace(16, 0, 128, endpoint=False)]
+)
+def test_forecasts_are_on_the_points_that_were_given(x: np.ndarray, tmp_path: Path) -> None:
+    """A repeated end point comes back, and points that fall go on falling."""
+    t, u = on_points(x)
+    truth = on_points(x, 26)[1][16:]
+    np.savez(tmp_path / "a.npz", u=u, x=x, t=t)
+    s = OperatorSplitter("advection-diffusion").fit(tmp_path / "a.npz")
+    np.testing.assert_allclose(s.predict(10)[:, 0], truth, atol=1e-4)
+    assert s.score(truth) > -1e-4
+    again = OperatorSplitter.load(s.save(tmp_path / "saved"))
+    np.testing.assert_array_equal(again.predict(10), s.predict(10))
+    field = xarray.DataArray(u, {"time": t, "x": x}, ("time", "x"))
+    made = OperatorSplitter("advection-diffusion").fit(field).predict(10)
+    np.testing.assert_array_equal(made.x, x)
+    np.testing.assert_allclose(made, truth, atol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -100,10 +101,34 @@ def test_every_trajectory_has_a_row_and_a_run_that_was_cut_goes_on(
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:3]) + lines[3][:30])
     assert run("predict runs --out out") == 1
-    assert "8 trajectories (5 now)" in capsys.readouterr().out
+    # Rows that failed are tried again: the file of the first may be whole by now.
+    assert "8 trajectories (6 now)" in capsys.readouterr().out
     assert rows(out) == whole
     assert run("predict runs --out out --seed 1") == 2
     assert "not from this command (seed 0, not 1)" in capsys.readouterr().err
+
+
+def test_a_disk_that_was_full_leaves_rows_that_are_made_by_the_same_command(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    line = f"predict runs/r0.npz runs/r1.npz --out {tmp_path}/out"
+    with monkeypatch.context() as patch:
+        patch.setattr("opsplit.predict.ensemble.write_forecast", full)
+        assert run(line) == 1
+    failed = rows(tmp_path / "out")
+    assert len(failed) == 6 and all("No space left" in row["reason"] for row in failed)
+    assert run(line) == 0
+    healed = rows(tmp_path / "out")
+    assert [row["item"] for row in healed] == [row["item"] for row in failed]
+    assert not any(row["reason"] for row in healed)
+    assert len(list((tmp_path / "out" / "forecasts").iterdir())) == 6
+    # Once more there is nothing to do.
+    before = (tmp_path / "out" / "rows.jsonl").read_bytes()
+    assert run(line) == 0
+    assert (tmp_path / "out" / "rows.jsonl").read_bytes() == before
 
 
 def test_each_row_is_the_answer_to_its_trajectory_alone(

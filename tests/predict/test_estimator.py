@@ -257,9 +257,9 @@ def test_not_fitted(make: Make, window: np.ndarray, question: str) -> None:
         make().score(window)
 
 
-def with_nan(u: np.ndarray) -> np.ndarray:
+def infinite(u: np.ndarray) -> np.ndarray:
     u = u.copy()
-    u[3, 7] = np.nan
+    u[3, 7] = np.inf
     return u
 
 
@@ -268,7 +268,7 @@ def with_nan(u: np.ndarray) -> np.ndarray:
     [
         (lambda u: np.stack([u, u], 1), r"1 channel\(s\).*the data have 2"),
         (lambda u: u[:1], "single frame"),
-        (with_nan, "1 values are NaN or infinite, the first in frame 3"),
+        (infinite, "1 values are infinite, the first in frame 3"),
         (lambda u: u[0], "cannot be read as 1-D fields"),
         (lambda u: u[None, None, None], "single frame"),
         (lambda u: u + 1j, "real numbers"),

@@ -53,15 +53,28 @@ def test_single_precision_near_its_limit() -> None:
     assert found.coefficients_ == pytest.approx(TRUE, rel=0.02)
 
 
-def test_a_masked_frame_is_missing_and_a_masked_point_is_refused() -> None:
+def test_a_masked_frame_is_missing_and_a_masked_point_is_filled() -> None:
     u = np.ma.masked_array(window())
     u.data[5] = 77.0
     u[5] = np.ma.masked
     assert fitted(u).coefficients_ == pytest.approx(TRUE, rel=0.02)
     holes = np.ma.masked_array(window())
     holes[5, 3] = np.ma.masked
-    with pytest.raises(OpsplitError, match="1 values are NaN or infinite"):
-        fitted(holes)
+    found = fitted(holes)
+    assert found.coefficients_ == pytest.approx(TRUE, rel=0.02)
+    assert Code.HOLES in {i.code for i in found.issues_}
+    assert "1 values were missing and are filled" in " ".join(found.notes_)
+
+
+def test_frames_with_many_missing_values_are_left_out() -> None:
+    u = window()
+    u[[4, 9], :100] = np.nan
+    found = fitted(u)
+    assert found.coefficients_ == pytest.approx(TRUE, rel=0.02)
+    assert "2 frames with more than 5 % missing values are left out" in " ".join(found.notes_)
+    u[:, :100] = np.nan
+    with pytest.raises(OpsplitError, match=r"fewer than 2 frames are there\. 16 frames with more"):
+        fitted(u)
 
 
 def test_a_memory_limit_that_leaves_frames_out_is_said() -> None:

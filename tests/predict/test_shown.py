@@ -236,6 +236,8 @@ def test_the_equation_has_the_names_of_the_data() -> None:
         found = OperatorSplitter("advection-diffusion", search).fit(data)
     assert found.equation_.startswith("T_t = ")
     assert "u" not in found.equation_
+    unknown = Equation("u_t = 2 f_k(u)").renamed({"A": "P", "B": "Q"})
+    assert unknown == "(P, Q)_t = 2 f_k(P, Q)"
     swapped = Equation("u_t = 1 (A, -B)").renamed({"A": "B", "B": "A"})
     assert swapped == "(B, A)_t = 1 (B, -A)"
 

@@ -14,6 +14,7 @@ from opsplit.errors import no_warnings
 from opsplit.model import Model
 from opsplit.predict.compatibility import Code
 from opsplit.predict.ends import ends_of
+from opsplit.predict.noisy_ends import looks_noisy
 from opsplit.predict.walls import Walls
 from opsplit.terms import Term
 
@@ -188,3 +189,24 @@ def test_rough_fields_show_their_walls_by_their_dynamics(fit: Fit, seed: int) ->
     found = fit(u)
     assert found.observed_.grid.boundary == ("neumann",)
     assert found.coefficients_["D"] == pytest.approx(DIFFUSIVITY, rel=0.02)
+
+
+def test_a_field_that_moves_fast_is_not_noise() -> None:
+    """A soliton that passes its own width from frame to frame, far from both ends."""
+    x, t = np.linspace(-30, 30, 513)[:-1], 0.7 * np.arange(8)[:, None]
+    u = 2 / np.cosh(x - 4 * t + 18) ** 2
+    assert not looks_noisy(u[:, None])
+    assert looks_noisy(u[:, None] + 0.02 * np.random.default_rng(0).normal(size=u[:, None].shape))
+
+
+def test_walls_that_the_frames_only_seem_to_show_are_given_up() -> None:
+    """At the seam of a periodic axis a kink looks like a wall, through which nothing moves."""
+    x = np.linspace(-1, 1, 129)[:-1]
+    k = 2 * np.pi * np.fft.rfftfreq(128, 2 / 128)
+    start = np.fft.rfft(x**2 * np.cos(np.pi * x))
+    t = 0.01 * np.arange(16)[:, None]
+    u = np.fft.irfft(start * np.exp(-1e-3 * k**2 * t), 128) * np.exp(-0.5 * t)
+    with no_warnings():
+        found = OperatorSplitter("line").fit(u, 0.01, 2.0)
+    assert found.status_ == "explained"
+    assert found.coefficients_["r"] == pytest.approx(-0.5, rel=0.05)

@@ -15,6 +15,7 @@ from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.pretrain import Budget, Execution
 from opsplit.pretrain.config import TrainConfig, preset_settings
+from opsplit.pretrain.data import load
 
 
 def reaction_diffusion(
@@ -148,6 +149,21 @@ def test_fields_between_walls_are_continued(word: str, sign: float, tmp_path: Pa
     assert error < 1e-3
     assert splitter.coefficients_["r"] == pytest.approx(2.0, rel=0.01)
     assert splitter.coefficients_["D"] == pytest.approx(0.02, rel=0.02)
+
+
+def test_walls_are_those_of_most_trajectories() -> None:
+    """A mechanism that carries fields through a wall does not hide the wall from the others."""
+    r, d = np.zeros(9), np.linspace(0.01, 0.03, 9)
+    u = reaction_diffusion(r, d, 8, 1, -1.0)[..., :32].astype(np.float32)
+    shift = np.arange(8)[:, None]
+    x = np.arange(32) / 32
+    u[0, :, 0] = u[4, :, 0] = np.sin(5 * np.clip(x - 0.02 * shift, 0, None))
+    walled = Trajectories.from_numpy(u, dt=0.05, extent=2.0, boundary="dirichlet")
+    with pytest.warns(OpsplitWarning, match="between walls .x: dirichlet.:"):
+        found = load(walled, continued=True)
+    diffused = torch.from_numpy(u[1:4])
+    assert torch.allclose(found.data[1:4, ..., :32], diffused, atol=1e-6)
+    assert torch.allclose(found.data[1:4, ..., 32:], -diffused.flip(-1), atol=1e-6)
 
 
 def test_open_ends_get_a_network(tmp_path: Path) -> None:

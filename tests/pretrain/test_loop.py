@@ -53,7 +53,7 @@ def test_kill_9_and_the_same_command_again(
             "--training.batches.states 2 --training.dictionary.operators 2 "
             "--training.budget.checkpoint-steps 2 --threads 1"
         )
-        return ["pretrain", *flags.split(), "--out", folder]
+        return ["pretrain", "advection-diffusion", *flags.split(), "--out", folder]
 
     main(command(str(tmp_path / "whole")))
     killed = tmp_path / "killed"

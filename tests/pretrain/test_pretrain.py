@@ -250,7 +250,7 @@ def test_wrong_files_of_settings(
     monkeypatch.chdir(tmp_path)
     Path("settings.toml").write_text(text)
     with pytest.raises(SystemExit) as stop:
-        opsplit.cli.main(["pretrain", "--config", "settings.toml", "--out", "run"])
+        opsplit.cli.main(["pretrain", "mine", "--config", "settings.toml", "--out", "run"])
     assert stop.value.code == 2
     assert re.search(words, capsys.readouterr().err)
     assert not Path("run").exists()

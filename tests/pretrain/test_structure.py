@@ -16,7 +16,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.spectral.filters import added_to
-from opsplit.pretrain.auto import assemble, learn_structure
+from opsplit.pretrain.auto import assemble, learn_structure, learned_terms
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.refine import errors
@@ -142,6 +142,15 @@ def test_a_mean_of_300_gives_the_same_operators() -> None:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=0)
 
 
+def test_terms_that_hold_no_mean_are_printed_in_spite_of_one() -> None:
+    data = planted({"h": (family(("",), ()), torch.tensor([-1.0]))})
+    source = StoredSource(replace(data, data=data.data.double() + 300))
+    facts = source.facts("warm")
+    structure = learn_structure(source, facts, quiet=True)
+    assert structure.evidence.units.centre
+    assert learned_terms(structure, source, facts)["h"].text == "-u + 300"
+
+
 def test_white_noise_of_a_thousandth_does_not_hide_the_structure() -> None:
     data = planted({"r": (PLANTED["reaction"][0], torch.tensor([1.0, -1.0]))}, frames=30)
     noise = torch.randn(data.data.shape, generator=torch.Generator().manual_seed(1))
@@ -202,7 +211,10 @@ def test_a_mechanism_whose_fields_stay_is_weak() -> None:
                     "D": (PLANTED["diffusion"][0], torch.tensor([0.1]))})  # fmt: skip
     data.data[data.coefficients["D"] != 0] = 0.5
     source = StoredSource(data)
-    assert learn_structure(source, source.facts("half"), quiet=True).report()["weak"] == ["D"]
+    report = learn_structure(source, source.facts("half"), quiet=True).report()
+    assert report["weak"] == ["D"]
+    # It has no operator that another one could be like.
+    assert "do the same" not in report["verdict"]
 
 
 def test_mechanisms_that_do_the_same_are_named() -> None:

@@ -78,7 +78,7 @@ def test_everything_is_there_in_order(line: Fitted, tmp_path: Path) -> None:
     ]  # fmt: skip
     places = [page.text.index(words, page.text.index("<body>")) for words in wanted]
     assert places == sorted(places)
-    assert "Explained: one step leaves" in page.text and "on the frames after them" in page.text
+    assert "Explained: one step leaves" in page.text and "on the frames that followed" in page.text
     assert page.count("tr", **{"class": "pick"}) >= 1
     # History, truth, error and band over time, the last profile, the error curve.
     assert page.count("img") == 6

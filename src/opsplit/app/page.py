@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,17 @@ STYLE = """
 .gradio-container table { border-collapse: collapse; margin: .5rem 0; }
 .gradio-container caption { text-align: left; white-space: nowrap; }
 .gradio-container td, .gradio-container th { padding: .2rem .6rem; text-align: left; }
+.gradio-container #files .label-clear-button { display: none; }
 footer { display: none !important; }
 """
+HEAD = """<script>
+addEventListener("message", event => {
+  const film = document.querySelector("#film iframe"), height = Number(event.data?.film);
+  if (film && event.source === film.contentWindow && height > 0)
+    film.style.height = `${Math.min(height + 4, 4000)}px`;
+});
+</script>"""
+"""The film says how high it is."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +132,15 @@ def serve(
     _, address, _ = page.launch(
         server_name="127.0.0.1", server_port=port, inbrowser=browser, share=False, quiet=True,
         prevent_thread_lock=not wait, ssr_mode=False, allowed_paths=[], footer_links=[],
-        max_file_size=int(allowed.upload_mb * 2**20), theme=plain, css=STYLE, pwa=False,
-        enable_monitoring=False,
+        max_file_size=int(allowed.upload_mb * 2**20), theme=plain, css=STYLE, head=HEAD,
+        pwa=False, enable_monitoring=False,
     )  # fmt: skip
     return page, address
 
 
 def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     names = samples.playable()
-    first = samples.knobs(names[0])
-    most = max(len(samples.knobs(name)) for name in names)
+    quiet = {"show_progress": "hidden", "api_name": False}
     with gr.Row():
         equation = gr.Dropdown(
             names, value=names[0], label="Equation", elem_id="equation", min_width=240
@@ -145,8 +153,16 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
             min_width=240,
         )
     drawing = pad(gr, _ndim(names[0]))
-    sliders = [gr.Slider(elem_id=f"knob{i}", **_slider(first, i)) for i in range(most)]
-    ranges = gr.HTML(_ranges(names[0], [knob.start for knob in first]))
+    # Every equation has sliders of its own: none is ever read with the range of another.
+    groups, sliders = {}, {}
+    for name in names:
+        with gr.Column(visible=name == names[0]) as groups[name]:
+            sliders[name] = [_slider(gr, name, knob) for knob in samples.knobs(name)]
+            ranges = gr.HTML(_ranges(name, [knob.start for knob in samples.knobs(name)]))
+        for slider in sliders[name]:
+            slider.change(
+                lambda *values, name=name: _ranges(name, values), sliders[name], ranges, **quiet
+            )
     with gr.Row():
         noise = gr.Slider(0, 0.2, value=0, step=0.01, label="Noise (share of the field)")
         frames = gr.Slider(4, 32, value=16, step=1, label="Frames to observe")
@@ -163,49 +179,45 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     go = gr.Button("Observe and forecast", variant="primary", elem_id="play")
 
     def chosen(name: str) -> list[Any]:
-        known = samples.knobs(name)
-        new = [gr.update(**_slider(known, i)) for i in range(most)]
         cells = gr.update(shape=list(CELLS[_ndim(name)]), value=None)
-        return [*new, _ranges(name, [knob.start for knob in known]), cells]
+        return [*(gr.update(visible=each == name) for each in names), cells]
 
-    quiet = {"show_progress": "hidden", "api_name": False}
-    equation.change(chosen, equation, [*sliders, ranges, drawing], **quiet)
+    equation.change(chosen, equation, [*groups.values(), drawing], **quiet)
     field.change(
         lambda kind: gr.update(visible=True if kind == samples.DRAWN else "hidden"),
         field, drawing, **quiet,
     )  # fmt: skip
-    for slider in sliders:
-        slider.change(
-            lambda name, *values: _ranges(name, values), [equation, *sliders], ranges, **quiet
-        )
     inputs = {
         "equation": equation, "field": field, "drawing": drawing, "noise": noise,
         "frames": frames, "steps": steps, "seed": seed, "seconds": seconds,
     }  # fmt: skip
-    return go, inputs | {f"knob{i}": slider for i, slider in enumerate(sliders)}
+    for name, mine in sliders.items():
+        pairs = zip(samples.knobs(name), mine, strict=True)
+        inputs |= {_knob_id(name, knob): slider for knob, slider in pairs}
+    return go, inputs
 
 
 def _ndim(name: str) -> int:
     return opsplit.get_physics(name).coarse().grid.ndim
 
 
-def _slider(knobs: tuple[samples.Knob, ...], i: int) -> dict[str, Any]:
-    """The i-th slider for these coefficients; it hides where there are fewer."""
-    if i >= len(knobs):
-        return {"visible": False, "label": "", "minimum": 0, "maximum": 1, "value": 0}
-    knob = knobs[i]
+def _knob_id(name: str, knob: samples.Knob) -> str:
+    return f"{name}-{knob.name}"
+
+
+def _slider(gr: Any, name: str, knob: samples.Knob) -> Any:
     least, most = knob.ends
     term = f", the coefficient of {knob.term}" if knob.term else ""
-    return {
-        "visible": True, "label": f"{knob.name}{term}", "minimum": least, "maximum": most,
-        "step": float(f"{most / 200:.1g}"), "value": knob.start,
-    }  # fmt: skip
+    return gr.Slider(
+        least, most, knob.start, step=float(f"{most / 200:.1g}"), label=f"{knob.name}{term}",
+        elem_id=_knob_id(name, knob),
+    )  # fmt: skip
 
 
-def _ranges(name: str, values: Any) -> str:
+def _ranges(name: str, values: Sequence[Any]) -> str:
     """The trained ranges of the coefficients, and where the sliders stand."""
     known = samples.knobs(name)
-    pairs = zip(known, values, strict=False)
+    pairs = zip(known, values, strict=True)
     return views.box(known, {knob.name: float(value or 0) for knob, value in pairs})
 
 
@@ -284,7 +296,7 @@ def _without_path(words: str, path: str) -> str:
 
 def _play(limits: Limits, told: dict[str, Any]) -> Task:
     name, field = told["equation"], told["field"]
-    picked = {knob.name: float(told[f"knob{i}"]) for i, knob in enumerate(samples.knobs(name))}
+    picked = {knob.name: float(told[_knob_id(name, knob)]) for knob in samples.knobs(name)}
     sample = samples.simulate(
         name, picked, (told["drawing"] or []) if field == samples.DRAWN else field,
         frames=min(int(told["frames"]), 32), steps=min(int(told["steps"]), limits.steps),

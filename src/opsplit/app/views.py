@@ -18,8 +18,8 @@ from opsplit.report.animation import Colours, film_picks
 if TYPE_CHECKING:
     from jinja2 import Template
 
-TALL = {1: 380, 2: 400, 3: 400}
-"""Height of the film in pixels."""
+TALL = 420
+"""Height of the film in pixels, before it is known how much it needs."""
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
 
 
@@ -55,12 +55,13 @@ def box(knobs: tuple[Knob, ...], values: dict[str, float]) -> str:
 def progress(state: Progress) -> str:
     """The live table of a search."""
     done = 100 * state.share
+    doing = f"Searching: {done:.0f} %" if state.share else "Preparing ..."
     rows = [
         {"": number, "best composition so far": line}
         for number, line in enumerate(state.lines[-8:], max(1, len(state.lines) - 7))
     ]
     return (
-        f'<p role="status">Searching: {done:.0f} %</p>'
+        f'<p role="status">{doing}</p>'
         f'<progress max="100" value="{done:.0f}" style="width:100%"></progress>'
         f"{html_table(rows) if rows else ''}"
     )
@@ -133,10 +134,9 @@ def film(answer: Answer) -> str:
     held["labels"] = [f"{w}, t = {moments[i]:.4g}" for w, i in zip(words, picks, strict=True)]
     held["data"]["labels"] = held["labels"]
     page = _player().render(film=held)
-    height = TALL[observed.grid.ndim]
     return (
         f'<iframe title="film" srcdoc="{escape(page)}" sandbox="allow-scripts" '
-        f'style="width:100%;height:{height}px;border:0"></iframe>'
+        f'style="width:100%;height:{TALL}px;border:0"></iframe>'
     )
 
 
@@ -147,8 +147,7 @@ def _lines(
     runs = {"forecast": np.concatenate([before, after])[:, 0]}
     if truth is not None:
         runs["truth"] = np.concatenate([before, truth])[:, 0]
-        gap = np.concatenate([np.zeros_like(before), after - truth])[:, 0]
-        runs["error"] = gap
+        runs["error"] = np.concatenate([np.zeros_like(before), after - truth])[:, 0]
     seen = np.concatenate([values[np.isfinite(values)] for values in runs.values()])
     low, high = float(seen.min()), float(seen.max())
     room = (high - low) or 1.0
@@ -166,9 +165,14 @@ def _lines(
         "error": {"colour": "#d55e00", "width": 1.5, "dash": "5 4", "mark": "- -"},
     }
     order = [name for name in ("truth", "forecast", "error") if name in runs]
+    labels = {"forecast": "observed, then forecast"}
+    if truth is not None:
+        error = f"forecast minus truth, at most {np.nanmax(np.abs(runs['error'])):.2g}"
+        labels = {"truth": "truth", "forecast": "forecast", "error": error}
     return {
         "name": observed.channels[0], "low": low, "high": high, "picks": picks,
-        "lines": [{"name": name, **styles[name]} for name in order],
+        "extent": observed.grid.extent[0], "columns": 1,
+        "lines": [{"name": labels[name], **styles[name]} for name in order],
         "screens": [], "scales": [],
         "data": {"lines": [[path(runs[n][i]) for i in picks] for n in order], "films": []},
     }  # fmt: skip
@@ -184,14 +188,15 @@ def _fields(
     for channel in range(shown):
         name = observed.channels[channel]
         colours = Colours.of(before[:, channel], after[:, channel])
-        runs = {f"{name}, forecast": (np.concatenate([before, after])[:, channel], colours)}
+        forecast = np.concatenate([before, after])[:, channel]
+        runs = {f"{name}, forecast": (forecast, colours)}
         scales.append(_scale(name, colours))
         if truth is not None:
             gap = np.abs(after - truth)[:, channel]
             largest = float(gap[np.isfinite(gap)].max(initial=0.0)) or 1.0
             errors = Colours("magma", 0.0, largest, False)
             whole = np.concatenate([before, truth])[:, channel]
-            runs[f"{name}, truth"] = (whole, colours)
+            runs = {f"{name}, truth": (whole, colours)} | runs
             empty = np.zeros_like(before[:, channel])
             runs[f"{name}, error"] = (np.concatenate([empty, gap]), errors)
             scales.append(_scale(f"error of {name}", errors))
@@ -200,7 +205,8 @@ def _fields(
             films.append(made)
             screens.append({"name": words, "first": made[0]})
     return {
-        "name": "", "low": 0.0, "high": 0.0, "picks": picks, "lines": [],
+        "columns": len(screens) // shown if truth is not None else len(screens),
+        "name": "", "low": 0.0, "high": 0.0, "extent": 0.0, "picks": picks, "lines": [],
         "screens": screens, "scales": scales, "data": {"lines": [], "films": films},
     }  # fmt: skip
 

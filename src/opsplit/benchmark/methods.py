@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from opsplit.baselines import TRAINED
 from opsplit.benchmark.baselines import BASELINES, Method, Outcome
@@ -38,8 +38,13 @@ def splitting(
     dictionary: OperatorDictionary,
     device: str = "cpu",
     settings: dict[str, Any] | None = None,
+    refinement: int | Literal["auto"] = 1,
 ) -> Method:
-    """A search over compositions, or the one operator the hypernetwork reads (`direct`)."""
+    """A search over compositions, or the one operator the hypernetwork reads (`direct`).
+
+    Arguments:
+        refinement: substeps of a frame; the paper has one.
+    """
 
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
         began = time.perf_counter()
@@ -48,8 +53,7 @@ def splitting(
         strategy = make_search(search, model, settings)
         if isinstance(strategy, Uniform):
             strategy = replace(strategy, seed=seed)
-        # One substep, as in the paper.
-        splitter = OperatorSplitter(model, search=strategy, refinement=1, device=device)
+        splitter = OperatorSplitter(model, search=strategy, refinement=refinement, device=device)
         with no_warnings():
             splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class PretrainBaseline(Pretrain):
     """Train a baseline; kill it any time and run the same command to go on.
 
-    Example: opsplit pretrain --method fno --minutes 30
+    Example: opsplit pretrain my-equation --data mine.npz --method fno --minutes 30
 
     Minutes are those of one processor core, however busy the machine is. Every setting is a flag:
     those of the network begin with --model, those of its training with --training.
@@ -31,11 +31,9 @@ class PretrainBaseline(Pretrain):
 
     def run(self) -> None:
         from opsplit.baselines.trained import FOLDER
-        from opsplit.physics import PHYSICS
 
         if self.out is None:
-            name = self.physics or ("mine" if self.data else next(iter(PHYSICS)))
-            replace(self, out=FOLDER / name / str(self.method)).run()
+            replace(self, out=FOLDER / (self.physics or "mine") / str(self.method)).run()
             return
         for flag, value in {"--recipe": self.recipe, "--config": self.config}.items():
             if value is not None:

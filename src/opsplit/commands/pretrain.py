@@ -35,8 +35,8 @@ class Pretrain(Common):
     """
 
     physics: Annotated[str, tyro.conf.Positional] = ""
-    """The equation to simulate while training (default: the first that `opsplit info` lists), or a
-    name for your own data."""
+    """The equation to simulate while training (`opsplit info` lists them), or a name for your own
+    data."""
     data: Path | None = None
     """Train on these trajectories instead of simulating: any file that `opsplit describe` reads."""
     axes: str | None = None
@@ -85,6 +85,17 @@ class Pretrain(Common):
 
             return baseline_command(method, arguments), arguments
         return pretrain_command(arguments), without_operator(arguments)
+
+    def check(self) -> None:
+        if not (self.physics or self.data or self.recipe):
+            from opsplit.physics import PHYSICS, first_physics
+
+            raise OpsplitError(
+                "Say what to train on: an equation, as in `opsplit pretrain "
+                f"{first_physics()}` (there are {', '.join(sorted(PHYSICS))}), or your own "
+                "trajectories, as in `opsplit pretrain my-equation --data mine.npz`."
+            )
+        super().check()
 
     def run(self) -> None:
         self.check()
@@ -156,12 +167,11 @@ class Pretrain(Common):
             return read(
                 self.data, axes=self.axes, dt=self.dt, extent=self.extent, boundary=self.boundary
             )
-        name = self.physics or next(iter(PHYSICS))
-        if name not in PHYSICS:
+        if self.physics not in PHYSICS:
             raise OpsplitError(
-                f"Unknown physics {name!r}: choose from {sorted(PHYSICS)}, or give --data."
+                f"Unknown physics {self.physics!r}: choose from {sorted(PHYSICS)}, or give --data."
             )
-        return name
+        return self.physics
 
     def _training(self, training: TrainConfig) -> TrainConfig:
         """Nested settings, with those that have short flags."""

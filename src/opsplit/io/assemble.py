@@ -14,7 +14,7 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
-from opsplit.io.recording import Recording
+from opsplit.io.recording import Changes, Recording
 from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded
 
 SAME = 1e-6
@@ -143,6 +143,7 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
         tuple(map(plain, said)), guessed, fetch_on(space), origin, raw.layout,
         _printable(where, "terms", raw.terms),
         box=flags.extent is not None and raw.extent is None and not raw.coordinates,
+        changes=Changes(tuple(map(list(space).index, repeats)), tuple(i - 2 for i in falling)),
     )  # fmt: skip
 
 

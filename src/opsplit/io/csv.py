@@ -33,6 +33,8 @@ COMMENTS = 100_000
 """Most lines before the first row."""
 UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
 """A column's name and its unit: `x [m]`, `u (K)`."""
+SUFFIX = re.compile(r"^(.+)[_ ]([npumck]?m|[nmu]?s|sec|min|h|hr|hours?|d|days?|yr|years?)$", re.I)
+"""The same of an axis without brackets: `x_km`, `time_s`."""
 STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
 """`dt = 0.1` in a line that begins with #."""
 
@@ -58,14 +60,14 @@ def of_csv(path: Path, flags: Flags) -> Raw:
         return of_plain(
             str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags
         )
-    found = [UNIT.match(name) if len(name) <= LONGEST else None for name in names]
+    found = [_with_unit(name) if len(name) <= LONGEST else None for name in names]
     units = {m[1]: m[2] for m in found if m}
     names = [m[1] if m else name for m, name in zip(found, names, strict=True)]
     if len(names) != table.shape[1] or len(set(names)) != len(names):
         raise OpsplitError(
             f"{path}: {table.shape[1]} columns need as many different names, got {len(names)}."
         )
-    letters = [letter_of(name) for name in names]
+    letters = _axis_columns(names)
     if "t" in letters and "x" in letters:
         raw = _long(path, beside, names, table, flags)
     else:
@@ -124,6 +126,12 @@ def _table(path: Path, skipped: int, mark: str | None, most: int, **more: Any) -
     return np.concatenate([piece for piece in pieces if len(piece)] or pieces[:1])
 
 
+def _with_unit(name: str) -> re.Match[str] | None:
+    """A column's name and its unit, if it has one."""
+    axis = SUFFIX.match(name)
+    return UNIT.match(name) or (axis if axis and letter_of(axis[1]) in tuple("txyz") else None)
+
+
 def _number(word: str) -> float | None:
     try:
         return float(word)
@@ -136,6 +144,17 @@ def _place(word: str) -> float | None:
     return _number(re.sub(r"^[A-Za-z]+\s*[=_:]?\s*", "", word))
 
 
+def _axis_columns(names: Sequence[str]) -> dict[str, str]:
+    """The column of every axis. Beside `t` or `time` a column `T` is a field, such as a
+    temperature."""
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name != name.lower()):
+        letter = letter_of(name)
+        if letter in tuple("ntxyz"):
+            found.setdefault(letter, name)
+    return found
+
+
 def _long(
     path: Path,
     beside: Mapping[str, np.ndarray],
@@ -144,7 +163,7 @@ def _long(
     flags: Flags,
 ) -> Raw:
     columns = dict(zip(names, table.T, strict=True))
-    axes = {letter: k for k in names if (letter := letter_of(k)) in tuple("ntxyz")}
+    axes = _axis_columns(names)
     fields = [k for k in names if k not in axes.values()]
     if not fields or len(axes) + len(fields) < len(names):
         raise OpsplitError(f"{path}: of the columns {', '.join(names)} none is a field.")

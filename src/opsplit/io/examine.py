@@ -20,6 +20,8 @@ from opsplit.errors import OpsplitError
 
 MOST_OBJECTS = 1_000_000
 """Arrays, groups and links in a file."""
+DEEPEST = 100
+"""Groups in groups: the time of the library grows with their square."""
 SMALL = 10_000_000
 """Most numbers of times, coordinates or coefficients."""
 CHUNK_MB = 512
@@ -52,6 +54,8 @@ def _hdf5(path: str) -> None:
             links.append(name)
             if len(links) > MOST_OBJECTS:
                 return f"{path} has more than {MOST_OBJECTS} links."
+            if name.count(b"/") >= DEEPEST:
+                return f"{path} has groups in groups, more than {DEEPEST} deep."
             if facts.type not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
                 return f"{path}: {_shown(name)} points into another file, which is not followed."
             return None
@@ -66,6 +70,7 @@ def _hdf5(path: str) -> None:
             found = h5py.h5o.open(file.id, name)
             if isinstance(found, h5py.h5d.DatasetID):
                 check_storage(path, _shown(name), found)
+                _check_chunks(path, _shown(name), found)
                 samples += [found] if len(samples) < SAMPLES else []
             if not isinstance(found, h5py.h5t.TypeID):
                 _attributes(path, found)
@@ -101,6 +106,25 @@ def check_storage(path: str, name: str, found: Any) -> None:
         raise OpsplitError(
             f"{path}: {name} has {size // piece} chunks of {piece} bytes; write larger ones."
         )
+
+
+def _check_chunks(path: str, name: str, found: Any) -> None:
+    """Refuse chunks that are longer in the file than in memory: the library inflates them whole."""
+    import h5py
+
+    plan = found.get_create_plist()
+    if plan.get_layout() != h5py.h5d.CHUNKED or not plan.get_nfilters():
+        return
+    piece = math.prod(plan.get_chunk()) * found.get_type().get_size()
+    most = piece + piece // 8 + 2**14
+
+    # What the function returns ends the visit; it may not raise.
+    def look(chunk: Any) -> int | None:
+        return chunk.size if chunk.size > most else None
+
+    size = found.chunk_iter(look)
+    if size is not None:
+        raise OpsplitError(f"{path}: {name} has a chunk of {size} bytes for {piece} of numbers.")
 
 
 def _attributes(path: str, found: Any) -> None:

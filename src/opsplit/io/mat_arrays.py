@@ -201,6 +201,10 @@ def _array(said: Said, read: Callable[[Index], list[np.ndarray]]) -> MatArray:
 
     def values(index: Index) -> np.ndarray:
         real, *imaginary = read(index)
-        return sum((1j * part for part in imaginary), real).astype(dtype)
+        found = real.astype(dtype)
+        # Not 1j times the part: an infinite imaginary part leaves the real one alone.
+        for part in imaginary:
+            found.imag = part
+        return found
 
     return MatArray(said.name, said.shape, dtype, values)

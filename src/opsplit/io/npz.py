@@ -31,7 +31,11 @@ def of_npz(path: Path, flags: Flags) -> Raw:
     with reading(path, "by numpy"):
         regular(path)
         with zipfile.ZipFile(path) as archive:
-            heads = {name: _head(path, archive, name) for name in _names(archive)}
+            names = _names(archive)
+            if len(set(names)) < len(names):
+                # Readers differ in which of them they take.
+                raise OpsplitError(f"{path} holds two arrays of one name.")
+            heads = {name: _head(path, archive, name) for name in names}
     if not heads:
         raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
     beside = [

@@ -87,7 +87,9 @@ def gather(
 def floating(values: np.ndarray) -> np.ndarray:
     """Single or double precision in this machine's byte order; complex numbers stay complex."""
     if values.dtype.names == PAIR:
-        values = values[PAIR[0]] + 1j * values[PAIR[1]]
+        pair = [values[name] for name in PAIR]
+        values = pair[0].astype(np.result_type(*pair, np.complex64))
+        values.imag = pair[1]
     if values.dtype.kind == "c":
         return values.astype(np.complex128 if values.dtype.itemsize >= 16 else np.complex64)
     double = values.dtype.kind == "f" and values.dtype.itemsize >= 8

@@ -12,6 +12,7 @@ from opsplit._text import plain
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
 from opsplit.io.guard import HDF5, reading
+from opsplit.io.joined import OF_WELL, files_in, joined
 from opsplit.io.recording import Recording
 from opsplit.registry import Registry
 from opsplit.trajectories import Trajectories
@@ -75,13 +76,16 @@ def read(
     ndim: int | None = None,
     times: Any = None,
 ) -> Recording:
-    """Open fields over time: a file, a folder (Zarr, The Well), several files, or data in memory.
+    """Open fields over time: a file, a folder, several files, or data in memory.
+
+    The files of a folder, and several files, are trajectories of one system, one file after the
+    other.
 
     Only headers are read; `.frames()` and `.load()` fetch what they are asked for. What the file
     does not say is guessed, and every guess is a sentence in `.understood`.
 
     Arguments:
-        source: a path, several paths of The Well, a numpy array, a torch tensor, `Trajectories`,
+        source: a path, several paths, a numpy array, a torch tensor, `Trajectories`,
             an xarray `DataArray` or `Dataset`.
         axes: names of the array's axes in order, such as `"t,x"` or `"n,t,c,x,y"`.
         channels: names of the channels; of a file that names them, the ones to read.
@@ -109,6 +113,9 @@ def read(
     flags = Flags(axes, channels, dt, extent, boundary, ndim, times)
 
     try:
+        if several := _several(source):
+            parts = [assemble(_file(path, flags), flags) for path in several]
+            return joined(", ".join(map(str, _paths(source))), parts)
         return assemble(_raw(source, flags), flags)
     except OpsplitError as reason:
         raise OpsplitError(plain(str(reason))) from None
@@ -130,7 +137,7 @@ def _raw(source: Any, flags: Flags) -> Raw:
         from opsplit.io.arrays import of_array
 
         return of_array(source, flags)
-    paths = list(source) if isinstance(source, list | tuple) else [source]
+    paths = _paths(source)
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise OpsplitError(
             "read takes a path, several paths, an array, a tensor, Trajectories or xarray data, "
@@ -143,6 +150,26 @@ def _raw(source: Any, flags: Flags) -> Raw:
 
         return of_well(", ".join(map(str, paths)), paths)
     return _file(Path(paths[0]), flags)
+
+
+def _paths(source: Any) -> list[Any]:
+    return list(source) if isinstance(source, list | tuple) else [source]
+
+
+def _several(source: Any) -> list[Path]:
+    """The files of a folder, or those that are named, unless they are of The Well or a store."""
+    paths = _paths(source)
+    if not paths or not all(isinstance(path, str | Path) for path in paths):
+        return []
+    places = [Path(path) for path in paths]
+    if len(places) > 1:
+        if any(place.suffix.lower() in OF_WELL or place.is_dir() for place in places):
+            return []
+        return places
+    folder = places[0]
+    if not folder.is_dir() or any((folder / name).is_file() for name in STORES):
+        return []
+    return files_in(folder, tuple(SUFFIXES))
 
 
 def is_xarray(source: Any) -> bool:

@@ -15,6 +15,8 @@ from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from opsplit.trajectories import Trajectories
 
 LIMIT_MB = 2000.0
@@ -24,6 +26,29 @@ PIECE_MB = 64.0
 SAID = ("dt", "extent", "boundary")
 """What a file may say or not."""
 IN_MEMORY = ("array", "trajectories", "xarray")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How the axes of a recording differ from those of the data that were given.
+
+    Arguments:
+        repeated: space axes whose last point was the first again, and was left out.
+        turned: space axes whose points fell, and were turned round.
+    """
+
+    repeated: tuple[int, ...] = ()
+    turned: tuple[int, ...] = ()
+
+    def undone(self, frames: Tensor, ndim: int) -> Tensor:
+        """Fields `(..., *space)` on the points that were given."""
+        import torch
+
+        first = frames.ndim - ndim
+        for axis in self.repeated:
+            again = frames.narrow(first + axis, 0, 1)
+            frames = torch.cat([frames, again], first + axis)
+        return frames.flip([first + axis for axis in self.turned])
 
 
 @dataclass(frozen=True)
@@ -45,6 +70,7 @@ class Recording:
         terms: what the coefficients multiply, where the file says it.
         box: whether the extent is the length of the box as the caller gave it, not a number of
             spacings; between walls the two may differ.
+        changes: how its axes differ from those of the file.
         layout: which of its layouts the format has here, for writing a forecast alike.
 
     Examples:
@@ -68,6 +94,7 @@ class Recording:
     layout: str = ""
     terms: Mapping[str, str] = field(default_factory=dict)
     box: bool = False
+    changes: Changes = field(default_factory=Changes)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -110,17 +137,23 @@ class Recording:
         return tuple(axis.numpy() + start for axis, start in both)
 
     def frames(
-        self, trajectory: int = 0, frames: slice = slice(None), limit_mb: float = LIMIT_MB
-    ) -> np.ndarray:
+        self, trajectory: int = 0, frames: slice = slice(None), limit_mb: float = LIMIT_MB,
+        holes: bool = False,
+    ) -> np.ndarray:  # fmt: skip
         """Frames `(time, channel, *space)`, of which some may be missing: all NaN.
 
         A frame of which only a part is NaN or infinite is refused.
+
+        Arguments:
+            holes: whether a part of a frame may be NaN.
         """
         chosen = self._chosen(trajectory, frames)
         self._check_size(len(chosen), limit_mb)
         found = self._fetched(trajectory, chosen)
-        bad = ~np.isfinite(found).reshape(len(found), -1)
-        partly = np.flatnonzero(bad.any(1) & ~np.isnan(found).reshape(len(found), -1).all(1))
+        missing = np.isnan(found).reshape(len(found), -1)
+        infinite = np.isinf(found).reshape(len(found), -1)
+        bad = infinite if holes else infinite | missing
+        partly = np.flatnonzero(bad.any(1) & ~missing.all(1))
         if len(partly):
             raise OpsplitError(
                 f"{self.source}: {int(bad[partly].sum())} values are NaN or infinite, the first "
@@ -169,8 +202,9 @@ class Recording:
         trajectories: Sequence[int] | None = None,
         frames: slice = slice(None),
         limit_mb: float = LIMIT_MB,
+        holes: bool = False,
     ) -> Trajectories:
-        """Some or all trajectories in memory."""
+        """Some or all trajectories in memory; `holes` as in `frames`."""
         import torch
 
         from opsplit.trajectories import Trajectories
@@ -180,7 +214,7 @@ class Recording:
             raise OpsplitError(f"{self.source}: name at least one trajectory to load.")
         chosen = self._chosen(wanted[0], frames)
         self._check_size(len(wanted) * len(chosen), limit_mb)
-        data = np.stack([self.frames(number, frames, limit_mb) for number in wanted])
+        data = np.stack([self.frames(number, frames, limit_mb, holes) for number in wanted])
         return Trajectories(
             torch.from_numpy(data),
             torch.from_numpy(self.times[chosen.start : chosen.stop : chosen.step].copy()),

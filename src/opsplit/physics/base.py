@@ -181,6 +181,11 @@ class Physics(ABC):
         return Trajectories(data, times, self.grid, self.channels, coefficients)
 
     def check_split(self, split: str) -> None:
+        """Refuse a split that this equation does not have.
+
+        Raises:
+            OpsplitError: it names the splits that there are.
+        """
         if split not in self.splits:
             raise OpsplitError(
                 f"Unknown split {split!r} of {self.name}; choose from {list(self.splits)}."

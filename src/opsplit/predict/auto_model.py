@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from opsplit.dictionary import keeping_mean
+from opsplit.dictionary import OperatorDictionary, keeping_mean
 from opsplit.errors import OpsplitError, OpsplitWarning, no_warnings
 from opsplit.model import DEFAULT_MODEL, Model, bundled, load_config, load_model, locate
 from opsplit.predict.verdict import Level
@@ -38,6 +38,9 @@ ENOUGH = 0.02
 """Where a model leaves less than this, no variant of it is tried."""
 SMALL = 64
 """Dictionaries of at most so many operators are tried in variants."""
+NOISY = 0.1
+"""Where noise makes more than this share of the change, single steps do not rank models: what a run
+over the window misses does, in which noise counts once."""
 STEADY = 2e-3
 """A mean that moves by less than this share of the deviations is kept."""
 
@@ -164,10 +167,20 @@ def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family:
     """
     if any((one.unexplained or 0.0) < EQUAL for one, _ in fits):
         return True
+    # Where noise hides the rest, other operators for the same terms explain no more.
+    enough = [made for _, made in fits if made.verdict_.leaves_less_than(EQUAL)]
+    kinds = _kinds(load_model(name, family).dictionary) if enough else frozenset()
+    if kinds and any(kinds <= _kinds(made._found.dictionary) for made in enough):
+        return True
     if not any(one.level == Level.EXPLAINED for one, _ in fits):
         return False
     ndim = fits[0][1].observed_.grid.ndim
     return family != _usual(name) or load_config(locate(name, family)).ndim < ndim
+
+
+def _kinds(dictionary: OperatorDictionary) -> frozenset[tuple[int | None, int | None]]:
+    """Order and degree of every term."""
+    return frozenset((term.order, term.degree) for term in dictionary.terms.values())
 
 
 def _usual(name: str) -> str:
@@ -187,7 +200,7 @@ def _attempts(
     made, seconds = _fitted(splitter, model, fit, report)
     yield made, seconds
     ndim = made.observed_.grid.ndim
-    if len(model.dictionary) > SMALL or made.verdict_.unexplained <= ENOUGH:
+    if len(model.dictionary) > SMALL or made.verdict_.leaves_less_than(ENOUGH):
         return
     variant = model.lift(ndim, apart=ndim > model.config.ndim == 1)
     if _keeps_mean(made.observed_.data):
@@ -222,8 +235,11 @@ def _ranked(one: Ranked, made: OperatorSplitter) -> Ranked:
     verdict, parts = made.verdict_, len(made.composition_)
     finite = math.isfinite(verdict.unexplained)
     left = verdict.unexplained if finite else 1e30
+    missed = left
+    if verdict.noise > NOISY and verdict.skill is not None:
+        missed = min(1 - verdict.skill, 1e30)
     return replace(
-        one, level=verdict.level.value, unexplained=left, parts=parts, score=score(left, parts),
+        one, level=verdict.level.value, unexplained=left, parts=parts, score=score(missed, parts),
         words=made.equation_,
     )  # fmt: skip
 

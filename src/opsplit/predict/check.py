@@ -63,6 +63,7 @@ class Finding:
         return f"{self.verdict.value:8} {self.check}: {self.words}"
 
     def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         return asdict(self)
 
 

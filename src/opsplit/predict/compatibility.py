@@ -53,6 +53,7 @@ class Code(StrEnum):
     SIGN = "sign"
     MEMORY = "memory"
     STILL = "still"
+    HOLES = "holes"
 
 
 class Severity(StrEnum):
@@ -98,12 +99,14 @@ class Issue:
 
     @property
     def blocks(self) -> bool:
+        """Whether the model cannot be used on these data."""
         return self.severity is Severity.BLOCKS
 
     def __str__(self) -> str:
         return self.text
 
     def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         return asdict(self)
 
 
@@ -115,6 +118,9 @@ def compatibility(config: ModelConfig, data: Recording | Trajectories) -> list[I
 
     Returns:
         The issues; an empty list if the data are like those of the training.
+
+    Raises:
+        OpsplitError: if the data cannot be read.
 
     Examples:
         >>> import opsplit

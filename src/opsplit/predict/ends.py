@@ -14,6 +14,7 @@ import numpy as np
 
 from opsplit.boundary import DIRICHLET, NEUMANN, PERIODIC, Side, sides
 from opsplit.io.recording import Recording
+from opsplit.predict.holes import fill
 from opsplit.predict.noisy_ends import FOURTH, SHARE, SURE, Guess, best_walls, guesses, looks_noisy
 
 SMOOTH = 3.0
@@ -103,6 +104,7 @@ def frames_for_ends(recording: Recording) -> np.ndarray:
     count = recording.shape[1]
     step = max(1, count // FRAMES)
     u = recording.fetch(0, slice(0, count, step)).astype(np.float64)
+    u = fill(u)[0]
     whole: np.ndarray = u[np.isfinite(u).reshape(len(u), -1).all(1)]
     return whole
 

@@ -285,7 +285,7 @@ def future(recording: Recording, after: int, steps: int, dt: float) -> np.ndarra
     ahead = recording.times[after:last] - recording.times[after - 1]
     if not np.allclose(ahead, dt * (1 + np.arange(len(ahead))), rtol=1e-3):
         return None
-    return recording.frames(0, slice(after, last))
+    return recording.frames(0, slice(after, last), holes=True)
 
 
 def data_files(places: Iterable[str | Path]) -> list[Path]:

@@ -66,6 +66,8 @@ class Equation(str):
         """
         left, equals, right = self.partition(" = ")
         new = {k: v if re.fullmatch(NAME, v) else k for k, v in names.items()}
+        # A function that has no known form depends on all channels.
+        right = re.sub(r"(f_\w+)\(u\)", rf"\1({', '.join(new) or 'u'})", right)
         for old in new:
             right = re.sub(rf"(?<![^\W_]){re.escape(old)}(?![^\W_])", f"\0{old}\0", right)
         for old, name in new.items():

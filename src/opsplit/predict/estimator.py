@@ -198,7 +198,8 @@ class OperatorSplitter(Shown):
         self.units_, self._dictionary = window.units, dictionary
         self.dt_ = objective.dt * window.units.time
         self.noise_ = window.noise * window.units.amplitude
-        self._like, self._found, self._walls = like(given, observed), found, walls
+        self._found, self._walls, self._changes = found, walls, recording.changes
+        self._like = like(given, observed, recording.changes)
         order = channel_order(observed.channels, model.config.channels)
         self._back = _inverse(order)
         own = dictionary is None
@@ -366,6 +367,7 @@ class OperatorSplitter(Shown):
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()
+        frames = self._changes.undone(frames, self.observed_.grid.ndim)
         truth = torch.as_tensor(u).to(frames)
         if truth.numel() != frames.numel():
             raise OpsplitError(

@@ -153,13 +153,13 @@ class Explainer:
         )
         best = yield from self.attempt(tried[0])
         for units in tried[1:]:
-            if best.verdict.unexplained < ENOUGH or time_is_up():
+            if best.verdict.leaves_less_than(ENOUGH) or time_is_up():
                 return best
             found = yield from self.attempt(units)
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if best.verdict.unexplained < ENOUGH or not best.strained or time_is_up():
+            if best.verdict.leaves_less_than(ENOUGH) or not best.strained or time_is_up():
                 break
             slower = replace(best.units, time=best.units.time / SLOWER)
             found = yield from self.attempt(slower)

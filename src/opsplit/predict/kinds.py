@@ -12,19 +12,23 @@ from torch import Tensor
 
 from opsplit.io.assemble import Flags
 from opsplit.io.read import is_xarray
+from opsplit.io.recording import Changes
 from opsplit.trajectories import Trajectories
 
 Like = Callable[[Tensor, Tensor], Any]
 """Frames `(trajectory, time, channel, *space)` and their times after the last observed one."""
 
 
-def like(given: Any, observed: Trajectories) -> Like:
-    """How to return forecasts of what was `observed` in the data `given`.
+def like(given: Any, observed: Trajectories, changes: Changes | None = None) -> Like:
+    """How to return forecasts of what was `observed` in the data `given`, on the points given.
 
     Files and recordings give numpy. Of one trajectory the axis of trajectories is left out.
     """
     if isinstance(given, Trajectories):
         return lambda frames, ahead: _trajectories(observed, frames, ahead)
+    if changes is not None and (changes.repeated or changes.turned):
+        inner, ndim = like(given, observed), observed.grid.ndim
+        return lambda frames, ahead: inner(changes.undone(frames, ndim), ahead)
     if isinstance(given, Tensor):
         kind = given.new_zeros(0)
         real = kind.is_floating_point()

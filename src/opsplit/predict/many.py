@@ -49,6 +49,9 @@ def fit_many(
     Returns:
         A fitted splitter, or the error, for every trajectory in its order.
 
+    Raises:
+        OpsplitError: if the data cannot be read, or there is no such model.
+
     Examples:
         >>> import opsplit
         >>> u = opsplit.get_physics("advection-diffusion").generate("A+D", 2, seed=1).data[:, :16]

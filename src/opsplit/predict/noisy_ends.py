@@ -18,7 +18,7 @@ import numpy as np
 
 from opsplit.boundary import DIRICHLET, NEUMANN, PERIODIC, Side
 
-WAVES = 64
+WAVES = 256
 """So many waves of a kind are tried at most."""
 LINES = 512
 """Lines that are looked at."""
@@ -31,7 +31,10 @@ EQUAL = 2.0
 VALUE = 5.0
 """Every fixed value that is not zero must raise the logarithm of the likelihood by this."""
 RANDOM = 0.5
-"""Fourth differences are noise if they change at random in time by more than this share."""
+"""Fourth differences are noise if they change at random in time by more than this share,"""
+ALIKE = 0.5
+"""and if neighbours are not more alike than this: those of white noise have a correlation of -0.8,
+those of a smooth field that moves fast one of nearly 1."""
 FOURTH = math.sqrt(70.0)
 """Standard deviation of the fourth difference of white noise."""
 STANDARD = 3.0
@@ -57,14 +60,17 @@ class Guess:
 
 
 def looks_noisy(u: np.ndarray) -> bool:
-    """Whether fourth differences along the last axis of `(time, ...)` change at random in time."""
+    """Whether fourth differences along the last axis of `(time, ...)` change at random in time and
+    from point to point."""
     bends = np.diff(u, 4, axis=-1)
     if len(bends) < 3:
         return False
     largest = float(np.abs(bends).max()) or 1.0
     bends = bends / largest
     change = bends[2:] - 2 * bends[1:-1] + bends[:-2]
-    return bool(np.square(change).mean() / 6 > RANDOM**2 * np.square(bends).mean())
+    power = np.square(bends).mean()
+    random = bool(np.square(change).mean() / 6 > RANDOM**2 * power)
+    return random and bool((bends[..., 1:] * bends[..., :-1]).mean() < ALIKE * power)
 
 
 def guesses(lines: np.ndarray) -> list[Guess]:

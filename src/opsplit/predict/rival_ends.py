@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opsplit._deadline import time_is_up
-from opsplit.boundary import NEUMANN, Side
+from opsplit.boundary import NEUMANN, PERIODIC, Side
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.io.recording import Recording
@@ -34,16 +34,17 @@ def explained(
     dictionary: OperatorDictionary | None = None,
     report: Report | None = None,
 ) -> tuple[Started, Explanation]:
-    """The best explanation; insulated walls are tried where periodic ends explain too little."""
+    """The best explanation; where the ends that the frames show explain too little, others are
+    tried."""
     started = start(plan, recording, model, dictionary, report)
     found = started.explainer.best()
     if isinstance(plan.search, Replay) or started.adapted.recording.grid.ndim < model.config.ndim:
         return started, found
     # Operators of the caller may act on the caller's points only.
-    if dictionary is not None or found.verdict.unexplained < ENOUGH:
+    if dictionary is not None or found.verdict.leaves_less_than(ENOUGH):
         return started, found
-    for ends in _insulated(recording):
-        if found.verdict.unexplained < ENOUGH or time_is_up():
+    for ends in _rivals(recording):
+        if found.verdict.leaves_less_than(ENOUGH) or time_is_up():
             break
         try:
             other = start(plan, recording, model, dictionary, report, ends)
@@ -55,11 +56,15 @@ def explained(
     return started, found
 
 
-def _insulated(recording: Recording) -> Iterator[list[Ends]]:
-    """Insulated walls in place of periodic ends that nobody named, where walls are likelier."""
+def _rivals(recording: Recording) -> Iterator[list[Ends]]:
+    """Periodic ends in place of walls that nobody named; then insulated walls in place of periodic
+    ends that nobody named, where walls are likelier."""
     if "boundary" in recording.known:
         return
     u, ends = frames_for_ends(recording), ends_of(recording)
+    if any(one.walls for one in ends):
+        around = End(Side(PERIODIC))
+        yield [Ends(around, around, False, one.periodic) for one in ends]
     likelier = []
     for axis, one in enumerate(ends):
         lines = np.moveaxis(u, 2 + axis, -1).reshape(-1, u.shape[2 + axis])

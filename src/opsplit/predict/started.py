@@ -11,7 +11,9 @@ from opsplit.io.recording import Recording
 from opsplit.model import Model
 from opsplit.predict.adapt import Adapted, adapt
 from opsplit.predict.compatibility import (
+    Code,
     Issue,
+    Severity,
     about_result,
     beyond_dictionary,
     compatibility,
@@ -69,6 +71,8 @@ def all_issues(started: Started, found: Explanation) -> list[Issue]:
     adapted, explainer = started.adapted, started.explainer
     model, window, given = adapted.model, found.window, adapted.periodic.grid
     issues = [*adapted.issues, *symmetry_issue(explainer.used, found.dictionary)]
+    if started.observed.understood:
+        issues.append(Issue(Code.HOLES, Severity.NOTE, started.observed.understood))
     issues += compatibility(model.config, adapted.periodic)
     bound = any(part.family.grid_bound for part in found.dictionary.parts)
     if bound and window.grid.shape != given.shape:

@@ -15,6 +15,7 @@ from opsplit._files import inside, read_json, write_json
 from opsplit._version import __version__
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
+from opsplit.io.recording import Changes
 from opsplit.model import AUTO, DEFAULT_MODEL, Model
 from opsplit.predict.equations import Equation
 from opsplit.predict.kinds import like
@@ -74,6 +75,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
             "notes": list(splitter.notes_),
             "given": splitter._dictionary is not None,
             "kind": _kind(splitter.predict(1)),
+            "changes": asdict(splitter._changes),
         },
     )
     return target
@@ -108,7 +110,10 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
             str(k): (float(low), float(high)) for k, (low, high) in held["intervals"].items()
         }
         made.notes_ = tuple(map(str, held["notes"]))
-        made._like = like(_example(str(held["kind"]), observed), made.observed_)
+        changes = {k: tuple(map(int, v)) for k, v in held.get("changes", {}).items()}
+        made._changes = Changes(**changes)
+        example = _example(str(held["kind"]), observed)
+        made._like = like(example, made.observed_, made._changes)
     except (KeyError, TypeError, ValueError, AttributeError) as reason:
         raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
     return made

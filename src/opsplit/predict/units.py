@@ -22,6 +22,7 @@ from opsplit.fourier import spectrum_of, wavenumbers
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.operators import OperatorFamily
+from opsplit.operators.spectral.constants import blind_channels
 from opsplit.terms import Term
 
 LOWEST, HIGHEST = 0.7, 0.25
@@ -95,6 +96,8 @@ class Freedom:
     """Every operator is of one known degree."""
     mean: bool
     """No term sees a constant: all are linear derivatives."""
+    blind: frozenset[int] = frozenset()
+    """Channels whose mean no operator sees, though operators may see that of others."""
     highest: float = math.inf
     """Operators are right up to this wavenumber."""
 
@@ -116,6 +119,9 @@ class Freedom:
             orders=orders,
             amplitude=degrees and all(len({t.degree for t in group}) == 1 for group in terms),
             mean=all((t.order or 0) > 0 and t.degree == 1 for t in every),
+            blind=frozenset.intersection(
+                *(blind_channels(part.family, part.parameters) for part in dictionary.parts)
+            ),
             highest=dictionary.right_up_to,
         )
 
@@ -143,8 +149,9 @@ def choose_units(
         bound: operators that mean something only at the spacing of the training grid, if any.
     """
     mean: tuple[float, ...] = ()
-    if freedom.mean:
-        mean = tuple(_average(frames))
+    if freedom.mean or freedom.blind:
+        every = enumerate(_average(frames))
+        mean = tuple(m if freedom.mean or c in freedom.blind else 0.0 for c, m in every)
     deviation = _deviation(frames)
     amplitude = 1.0
     if (freedom.amplitude or config.rescale) and deviation > 0:

@@ -95,12 +95,12 @@ class Verdict:
             Level.PARTLY: "Partly explained",
             Level.UNEXPLAINED: "Unexplained",
         }[self.level]
-        said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change"
+        said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change unexplained"
         if self.noise > NOTED * self.unexplained:
             said += f" (noise alone: {100 * self.noise:.2g} %)"
         if self.skill is not None:
-            where = "the observed frames" if self.basis is Basis.WINDOW else "the frames after them"
-            said += f", skill against persistence on {where} {self.skill:.2g}"
+            where = "observed frames" if self.basis is Basis.WINDOW else "frames that followed"
+            said += f", and the skill against persistence is {self.skill:.2g} on the {where}"
         if self.weak:
             said += f", with weak operators of {', '.join(self.weak)}"
         advice = {
@@ -115,9 +115,18 @@ class Verdict:
 
     @property
     def trusted(self) -> bool:
+        """Whether at least a short forecast can be trusted: all levels but `unexplained`."""
         return self.level is not Level.UNEXPLAINED
 
+    def leaves_less_than(self, share: float) -> bool:
+        """Whether a step leaves less than this share of its change; noise is not held against a
+        composition that explains the frames."""
+        clear = _beyond(self.unexplained, self.noise)
+        explained = self.level is Level.EXPLAINED and clear < share
+        return self.unexplained < share or explained
+
     def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON, with the sentence as `text`."""
         return {
             "level": self.level.value,
             "unexplained": self.unexplained if math.isfinite(self.unexplained) else None,

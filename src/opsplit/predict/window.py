@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.io.recording import Recording
 from opsplit.predict.denoise import wiener
+from opsplit.predict.holes import MOST, fill
 from opsplit.predict.units import Units, check_size
 from opsplit.trajectories import Trajectories
 
@@ -65,16 +67,30 @@ class Window:
 
 
 def observed_frames(recording: Recording, last: int | None) -> Trajectories:
-    """The frames in memory: all, or of a file the last so many; missing ones are left out."""
+    """The frames in memory: all, or of a file the last so many; missing ones are left out.
+
+    Single values that are missing are filled, and `understood` says so.
+    """
     one_dynamics(recording)
     keep = slice(None) if recording.in_memory or not last else slice(-last, None)
-    loaded = recording.load(frames=keep)
+    loaded = recording.load(frames=keep, holes=True)
+    each = [fill(data.numpy(force=True)) for data in loaded.data]
+    filled, given_up = sum(n for _, n, _ in each), sum(n for _, _, n in each)
+    said: list[str] = []
+    if filled:
+        said.append(f"{filled} values were missing and are filled from those around them.")
+    if given_up:
+        words = f"{given_up} frames with more than {100 * MOST:g} % missing values are left out."
+        said.append(words)
+    if said:
+        data = torch.from_numpy(np.stack([data for data, _, _ in each])).to(loaded.data.device)
+        loaded = replace(loaded, data=data)
     gone = loaded.data.isnan().transpose(0, 1).flatten(1).all(1).cpu()
     if int((~gone).sum()) < 2:
-        raise OpsplitError(f"{recording.source}: fewer than 2 frames are there, the rest is NaN.")
+        raise OpsplitError(f"{recording.source}: fewer than 2 frames are there. {' '.join(said)}")
     if bool(gone.any()):
         loaded = replace(loaded, data=loaded.data[:, ~gone], times=loaded.times[~gone])
-    return replace(loaded, understood=" ".join(recording.understood))
+    return replace(loaded, understood=" ".join(said))
 
 
 def one_dynamics(recording: Recording) -> None:

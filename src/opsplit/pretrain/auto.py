@@ -215,7 +215,9 @@ def _printed(
     """A term in words, from weights `(channel,)` per unit of its coefficient; None if the words
     would hold a mean that was taken off."""
     units = structure.evidence.units
-    if not any(each.values()) or (units.centre and each.get("products")):
+    # Derivatives do not change with a mean, and the constant has none.
+    plain = any(parse(text).plain for text in each.get("products", ()))
+    if not any(each.values()) or (units.centre and plain):
         return None
     held: dict[tuple[str, bool], np.ndarray] = {}
     for kind, terms in each.items():

@@ -16,12 +16,14 @@ from opsplit.io.read import read
 from opsplit.io.recording import Recording
 from opsplit.physics import PHYSICS, Physics, get_physics
 from opsplit.predict.adapt import between
-from opsplit.predict.ends import ends_of
+from opsplit.predict.ends import Ends, ends_of
 from opsplit.predict.walls import Walls
 from opsplit.pretrain.config import Batches
 from opsplit.pretrain.sources import FreshSource, StoredSource
 from opsplit.trajectories import Trajectories
 
+LOOKED_AT = 16
+"""Trajectories whose ends are looked at, evenly chosen."""
 Data = Trajectories | Recording | Physics | str | Path
 LIMIT_MB = 64_000.0
 """Training data are read into memory whole, up to so many megabytes in double precision."""
@@ -66,7 +68,7 @@ def load(data: Trajectories | Recording | str | Path, continued: bool = False) -
 
 def _beyond_walls(found: Trajectories, recording: Recording) -> Trajectories:
     """Fields between walls continued to periodic ones, as forecasts continue them."""
-    ends = ends_of(recording)
+    ends = _shared_ends(recording)
     if any(OPEN in (one.left.side.kind, one.right.side.kind) for one in ends):
         return found
     walls = Walls.of(found.grid, ends)
@@ -80,6 +82,16 @@ def _beyond_walls(found: Trajectories, recording: Recording) -> Trajectories:
     )
     grid = between(found.grid, walls) if recording.box else found.grid
     return walls.unfold(replace(found, grid=grid))
+
+
+def _shared_ends(recording: Recording) -> list[Ends]:
+    """The ends that suit most trajectories: not every mechanism keeps the symmetry of its walls."""
+    count = min(len(recording), LOOKED_AT)
+    chosen = [round(i * (len(recording) - 1) / max(1, count - 1)) for i in range(count)]
+    each = [ends_of(recording.part([i])) for i in chosen]
+    smooth = [ends for ends in each if all(one.smooth for one in ends)]
+    words = [tuple(one.words for one in ends) for ends in smooth or each]
+    return (smooth or each)[words.index(max(words, key=words.count))]
 
 
 def _in_memory(recording: Recording) -> Trajectories:

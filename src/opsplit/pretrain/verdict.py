@@ -99,8 +99,9 @@ def _names(rows: Sequence[dict[str, Any]]) -> str:
 
 def alike(learned: Sequence[Learned], parameters: Tensor) -> list[str]:
     """Mechanisms of single coefficients whose operators are multiples or sums of each other."""
-    some = [one for one in learned if "+" not in one.mechanism and used_terms(one)]
-    some = [one for one in some if one.mechanism != "none"]
+    single = [one for one in learned if "+" not in one.mechanism and one.mechanism != "none"]
+    # A mechanism without terms has learned nothing, and is like no other.
+    some = [one for one in single if any(used_terms(one).values())]
     if len(some) < 2:
         return []
     unit = parameters.abs().amax(0).clamp_min(1e-300)

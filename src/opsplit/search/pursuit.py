@@ -88,6 +88,7 @@ class Pursuit(Strategy):
 
     @property
     def fits_strengths(self) -> bool:
+        """Whether operators get a strength: all but `refine="none"` do that."""
         return self.refine != "none"
 
     def least_mb(self, objective: Objective) -> float:

@@ -51,6 +51,7 @@ class Composition:
         strengths: tuple[float, ...] | None = None,
         free_run_error: float | None = None,
     ) -> Composition:
+        """Operators of a dictionary by their numbers, with the sums of their coefficients."""
         s = strengths or (1.0,) * len(operators)
         total = {
             name: float(sum(w * v[i] for w, i in zip(s, operators, strict=True)))
@@ -224,6 +225,7 @@ class SearchResult:
         return stream.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         return {
             "strategy": self.strategy,
             "status": self.status,

@@ -53,6 +53,11 @@ class Term(NamedTuple):
         return not self.outer and not filtered
 
     @property
+    def plain(self) -> bool:
+        """Whether a factor, or a denominator, is a channel itself and no derivative of it."""
+        return any(not name or added_to(name) is not None for _, name in self.factors)
+
+    @property
     def order(self) -> float:
         return order_of(self.outer) + sum(order_of(name) for _, name in self.factors)
 

@@ -34,9 +34,10 @@ def time_is_up() -> bool:
     return time.perf_counter() >= _deadline.get()
 
 
-def check_time(what: object) -> None:
-    """Raise if the time is over before something is read."""
+def check_time(what: object, done: str = "read") -> None:
+    """Raise if the time is over before something is read, or whatever else was to be done."""
     if time_is_up():
         raise OpsplitError(
-            f"max_seconds was over before {what} was read; allow more seconds, or read less of it."
+            f"max_seconds was over before {what} was {done}; allow more seconds, or read less of "
+            "it."
         )

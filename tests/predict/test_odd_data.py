@@ -71,7 +71,10 @@ def test_frames_with_many_missing_values_are_left_out() -> None:
     u[[4, 9], :100] = np.nan
     found = fitted(u)
     assert found.coefficients_ == pytest.approx(TRUE, rel=0.02)
-    assert "2 frames with more than 5 % missing values are left out" in " ".join(found.notes_)
+    assert (
+        "2 frames with more than 5 % missing values, or with wide holes, are left out"
+        in " ".join(found.notes_)
+    )
     u[:, :100] = np.nan
     with pytest.raises(OpsplitError, match=r"fewer than 2 frames are there\. 16 frames with more"):
         fitted(u)

@@ -104,9 +104,14 @@ def frames_for_ends(recording: Recording) -> np.ndarray:
     count = recording.shape[1]
     step = max(1, count // FRAMES)
     u = recording.fetch(0, slice(0, count, step)).astype(np.float64)
-    u = fill(u)[0]
-    whole: np.ndarray = u[np.isfinite(u).reshape(len(u), -1).all(1)]
-    return whole
+    # What fills a hole at an end is a guess of just what is looked for.
+    whole = _whole(u)
+    return whole if len(whole) else _whole(fill(u)[0])
+
+
+def _whole(u: np.ndarray) -> np.ndarray:
+    found: np.ndarray = u[np.isfinite(u).reshape(len(u), -1).all(1)]
+    return found
 
 
 def _ends(u: np.ndarray, word: str, said: bool) -> Ends:

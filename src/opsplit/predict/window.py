@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError
 from opsplit.fourier import resample
 from opsplit.grid import Grid
@@ -74,14 +75,15 @@ def observed_frames(recording: Recording, last: int | None) -> Trajectories:
     one_dynamics(recording)
     keep = slice(None) if recording.in_memory or not last else slice(-last, None)
     loaded = recording.load(frames=keep, holes=True)
-    each = [fill(data.numpy(force=True)) for data in loaded.data]
+    around = [word == PERIODIC for word in recording.grid.boundary]
+    each = [fill(data.numpy(force=True), around) for data in loaded.data]
     filled, given_up = sum(n for _, n, _ in each), sum(n for _, _, n in each)
     said: list[str] = []
     if filled:
         said.append(f"{filled} values were missing and are filled from those around them.")
     if given_up:
-        words = f"{given_up} frames with more than {100 * MOST:g} % missing values are left out."
-        said.append(words)
+        most = f"more than {100 * MOST:g} % missing values, or with wide holes,"
+        said.append(f"{given_up} frames with {most} are left out.")
     if said:
         data = torch.from_numpy(np.stack([data for data, _, _ in each])).to(loaded.data.device)
         loaded = replace(loaded, data=data)

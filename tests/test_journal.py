@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opsplit._files import writing
 from opsplit._journal import Journal
+from opsplit.errors import OpsplitError
 
 
 @given(cut=st.integers(0, 400), rows=st.integers(0, 5), length=st.sampled_from([1, 2**21]))
@@ -40,3 +43,22 @@ def test_rows_that_do_not_stay_are_gone_for_good(tmp_path: Path) -> None:
     with Journal(path) as journal:
         assert [row["item"] for row in journal.rows()] == [1, 2, 4, 5, 0]
     assert [p.name for p in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_rows_are_written_to_a_file_of_their_own(tmp_path: Path) -> None:
+    given, path = tmp_path / "given", tmp_path / "rows.jsonl"
+    given.write_text('{"item": 1}\n{"item"')
+    for link in (path.symlink_to, path.hardlink_to):
+        link(given)
+        with Journal(path) as journal:
+            journal.append([{"item": 2, "error": float("nan")}])
+            assert list(journal.rows()) == [{"item": 1}, {"item": 2, "error": None}]
+        assert given.read_text() == '{"item": 1}\n{"item"'
+        path.unlink()
+    path.hardlink_to(given)
+    with writing([given]), pytest.raises(OpsplitError, match="which this run reads"), Journal(path):
+        pass
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OpsplitError, match="not a regular file"), Journal(path):
+        pass

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opsplit._files import write_text
+from opsplit._files import regular, write_text
+from opsplit._text import to_json
 from opsplit.errors import OpsplitError
 
 Row = Mapping[str, Any]
@@ -17,8 +18,9 @@ Row = Mapping[str, Any]
 class Journal:
     """A file of JSON lines, one row after the other, in a folder that the run owns.
 
-    Usage: `with Journal(path) as journal: journal.append([row])`. A line that was cut short is
-    removed.
+    Usage: `with Journal(path) as journal: journal.append([row])`. The rows that stay begin a new
+    file in the place of the old one: a line that was cut short is gone, and a link that stood there
+    is not followed.
 
     Arguments:
         path: the file.
@@ -29,16 +31,14 @@ class Journal:
     def __init__(
         self, path: Path, again: bool = False, keep: Callable[[Row], bool] | None = None
     ) -> None:
-        self.path, self.keep = path, keep
-        if again:
-            path.unlink(missing_ok=True)
+        self.path, self.again, self.keep = path, again, keep
 
     def __enter__(self) -> Journal:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._sort_out()
-            self._stream = open(self.path, "a+b")
-            self._cut()
+            there = self.rows() if self.path.exists() and not self.again else iter(())
+            kept = [row for row in there if self.keep is None or self.keep(row)]
+            write_text(self.path, _lines(kept))
+            self._stream = open(self.path, "ab")
         except OSError as reason:
             raise OpsplitError(f"Cannot write {self.path}: {reason.strerror}.") from None
         return self
@@ -62,32 +62,17 @@ class Journal:
             ) from None
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows that are there."""
+        """All rows that are there and whole."""
+        regular(self.path)
         with open(self.path, encoding="utf-8", errors="replace") as stream:
             for line in stream:
                 try:
-                    row = json.loads(line)
-                except ValueError:
+                    row = json.loads(line) if line.endswith("\n") else None
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(row, dict):
                     yield row
 
-    def _sort_out(self) -> None:
-        """Put a file without the rows that do not stay in the place of this one."""
-        if self.keep is not None and self.path.exists():
-            every = list(self.rows())
-            kept = [row for row in every if self.keep(row)]
-            if len(kept) < len(every):
-                write_text(self.path, _lines(kept))
-
-    def _cut(self) -> None:
-        """Cut off the line that was not written to its end."""
-        self._stream.seek(0)
-        whole = 0
-        for line in self._stream:
-            whole += len(line) if line.endswith(b"\n") else 0
-        self._stream.truncate(whole)
-
 
 def _lines(rows: Iterable[Row]) -> str:
-    return "".join(json.dumps(dict(row), default=str) + "\n" for row in rows)
+    return "".join(to_json(dict(row)) + "\n" for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,16 @@ def test_a_table_of_another_equation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "gray-scott.csv").write_text("a,b\n1,2\n")
     with pytest.raises(OpsplitError, match="does not have the columns"):
         RowTable(tmp_path, "gray-scott").all()
+
+
+def test_a_cache_of_another_kind_is_refused(tmp_path: Path) -> None:
+    table = RowTable(tmp_path, "advection-diffusion")
+    table.origins_file.write_text("[]")
+    with pytest.raises(OpsplitError, match="not a table of origins"):
+        table.add_origin({"seed": 0})
+    os.mkfifo(table.file)
+    with pytest.raises(OpsplitError, match="not a regular file"):
+        table.all()
 
 
 def test_a_mark_is_of_what_a_method_uses(tiny_folder: Path) -> None:

@@ -24,6 +24,8 @@ from opsplit.grid import Grid
 from opsplit.io.read import read
 from opsplit.parallel import Outcome
 from opsplit.predict.ensemble import (
+    FAILED,
+    Ensemble,
     Item,
     data_files,
     forecast_name,
@@ -31,6 +33,7 @@ from opsplit.predict.ensemble import (
     rows_of,
     window_of,
 )
+from opsplit.predict.estimator import OperatorSplitter
 from opsplit.report.table import write_table
 
 Observe = Callable[..., tuple[Tensor, Grid, float]]
@@ -129,6 +132,44 @@ def test_a_disk_that_was_full_leaves_rows_that_are_made_by_the_same_command(
     before = (tmp_path / "out" / "rows.jsonl").read_bytes()
     assert run(line) == 0
     assert (tmp_path / "out" / "rows.jsonl").read_bytes() == before
+    # Rows that are no rows, and those whose forecast is gone, are made again; no link is followed.
+    (tmp_path / "elsewhere").write_bytes(before + JUNK)
+    (tmp_path / "out" / "rows.jsonl").unlink()
+    (tmp_path / "out" / "rows.jsonl").symlink_to(tmp_path / "elsewhere")
+    gone = tmp_path / "out" / "forecasts" / healed[0]["forecast"]
+    gone.unlink()
+    assert run(line) == 0
+    assert gone.exists() and rows(tmp_path / "out") == healed
+    assert (tmp_path / "elsewhere").read_bytes() == before + JUNK
+
+
+JUNK = b"""{}
+{"item": 1}
+{"item": {}, "file": [], "trajectory": "q", "status": []}
+{"item": "runs/r0.npz#1", "file": "runs/r0.npz", "trajectory": 1, "status": "ok", "c": "x"}
+[[[[
+null
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file": "b.npz"}, {"file": []}, {"item": "a.npz#3"}, {"trajectory": "2"},
+        {"trajectory": 2**70, "item": f"a.npz#{2**70}"}, {"status": FAILED}, {"status": None},
+        {"c": "1"}, {"c": {}}, {"c": 2**70}, {"equation": 1}, {"forecast": "../secret"},
+        {"forecast": None},
+    ],
+)  # fmt: skip
+def test_a_row_is_believed_if_it_is_one(tmp_path: Path, change: dict[str, Any]) -> None:
+    ensemble = Ensemble(OperatorSplitter(), out=tmp_path)
+    name = f"{forecast_name('a.npz', 2)}.npz"
+    row = {"item": "a.npz#2", "file": "a.npz", "trajectory": 2, "status": "explained",
+           "reason": None, "c": 1.0, "c low": None, "forecast": name}  # fmt: skip
+    assert not ensemble.holds(row, ["a.npz"])
+    (tmp_path / name).touch()
+    assert ensemble.holds(row, ["a.npz"])
+    assert not ensemble.holds({**row, **change}, ["a.npz"])
 
 
 def test_each_row_is_the_answer_to_its_trajectory_alone(

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opsplit._files import read_json, write_json, write_text
+from opsplit._files import read_json, regular, write_json, write_text
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS
 
@@ -87,7 +87,7 @@ class RowTable:
         """Every row by series and trajectory; of two with the same key the later one counts."""
         if not self.file.exists():
             return {}
-        facts = self.file.stat()
+        facts = regular(self.file)
         return _read(self.file, facts.st_mtime_ns, facts.st_size, tuple(self.head))
 
     def of(self, series: Series) -> dict[int, Row]:
@@ -95,7 +95,12 @@ class RowTable:
         return dict(self.all().get(series, {}))
 
     def origins(self) -> dict[str, dict[str, Any]]:
-        return read_json(self.origins_file) if self.origins_file.exists() else {}
+        found = read_json(self.origins_file) if self.origins_file.exists() else {}
+        if not isinstance(found, dict):
+            raise OpsplitError(
+                f"{self.origins_file} is not a table of origins; give --cache another folder."
+            )
+        return found
 
     def add_origin(self, origin: dict[str, Any]) -> str:
         """The name of an origin, which is kept unless it is there already."""

@@ -27,8 +27,8 @@ FORECASTS = {"files": "forecasts", "zarr": "forecasts.zarr"}
 def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
     """Fit every trajectory of all files; rows are kept as they come.
 
-    A command that is repeated makes the rows that are missing and tries those that failed again:
-    the reason, such as a full disk, may be gone.
+    A command that is repeated makes the rows that are missing or whose forecast is gone, and tries
+    those that failed again: the reason, such as a full disk, may be gone.
 
     Arguments:
         steps: frames to forecast (0: none).
@@ -52,14 +52,14 @@ def run_ensemble(command: Fit, steps: int, kind: str = "files") -> None:
     )
     settings = effective_settings(command, ()) | {"files": fingerprint(files)}
     kept = Record.of(command, settings)
-    folders = [place for place in command.files if place.is_dir()]
+    folders = [given for given in command.files if given.is_dir()]
+    place = {str(file): i for i, file in enumerate(files)}
     with (
         kept.run([*files, *folders]) as written,
-        Journal(out / JOURNAL, command.force, lambda row: row.get("status") != FAILED) as journal,
+        Journal(out / JOURNAL, command.force, lambda row: ensemble.holds(row, place)) as journal,
     ):
         done = {row["item"] for row in journal.rows()}
         before, made, wrong = len(done), 0, 0
-        place = {str(file): i for i, file in enumerate(files)}
         try:
             with Progress("fitting", enabled=not command.json, every=10.0) as bar:
                 for rows in ensemble.rows(files, done, command.where()):

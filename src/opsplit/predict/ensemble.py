@@ -12,7 +12,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,9 @@ ITEM_BYTES = 2**25
 """and the bytes of their windows, unless one alone has more."""
 FAILED = "failed"
 """Status of a trajectory without a result; the others are levels of a verdict."""
+
+WORDS = {"item", "file", "status", "reason", "equation", "forecast_status", "forecast"}
+"""Columns of a row that are text; the others are numbers."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,21 @@ class Ensemble:
             yield from ([unread.pop(0)] for _ in range(len(unread)))
             yield rows_of(outcome)
         yield from ([row] for row in unread)
+
+    def holds(self, row: Mapping[str, Any], files: Collection[str]) -> bool:
+        """Whether a row of a run before is a result for one of the files, its forecast included."""
+        file, number, kept = row.get("file"), row.get("trajectory"), row.get("forecast")
+        known = isinstance(file, str) and file in files and isinstance(number, int)
+        if not known or row.get("status") == FAILED:
+            return False
+        if row.get("item") != name_of(file, number) or not all(map(_fits, row, row.values())):
+            return False
+        if self.out is None or not self.steps:
+            return True
+        if self.store is not None:
+            return kept == store_name(file) and (self.store / kept / "u").is_dir()
+        named = isinstance(kept, str) and Path(kept).stem == forecast_name(file, number)
+        return named and (self.out / str(kept)).exists()
 
     def _loaded(self) -> Ensemble:
         """The same with its model in memory, unless each trajectory gets the best for itself."""
@@ -219,6 +237,14 @@ def _row(
         if name in recording.coefficients:
             row[f"{column} stored"] = float(recording.coefficients[name][number])
     return row
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether a value of a row that was stored is of the kind that its column has."""
+    if name in WORDS:
+        return isinstance(value, str) or (value is None and name != "status")
+    in_range = not isinstance(value, int) or abs(value) < 2**63
+    return isinstance(value, int | float | None) and in_range
 
 
 def _finite(value: float | None) -> float | None:

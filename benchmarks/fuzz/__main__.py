@@ -7,7 +7,8 @@ in one sentence (exit code 2), `accepted` those that were still valid; nothing e
 `most_megabytes` is the most memory of the process, or of the one that examines files for it.
 
 A run that was stopped goes on with the same command: kinds that are counted are kept in `--state`,
-unless the commit or the number of inputs is another one.
+unless the commit or the number of inputs is another one. A run that `--minutes` ended says that it
+is not `complete`: command lines, which take longest, come last.
 
     python benchmarks/fuzz --inputs 50000
 """
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +28,7 @@ from pathlib import Path
 from opsplit._files import commit, origin, write_json
 
 ROOT = Path(__file__).parents[2]
+SUITES = [f"tests/fuzz/test_fuzz_{name}.py" for name in ("files", "models", "flags")]
 
 
 def main() -> None:
@@ -35,15 +38,21 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=50_000, help="to be refused, about (50000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "fuzz.json")
     parser.add_argument("--state", type=Path, default=ROOT / "runs" / "fuzz.jsonl")
+    parser.add_argument("--minutes", type=float, default=None, help="stop after so long (never)")
     args = parser.parse_args()
     run = {"inputs": args.inputs, "commit": commit()}
     held = args.state.read_text().splitlines() if args.state.exists() else []
     if not held or json.loads(held[0]) != run:
         args.state.parent.mkdir(parents=True, exist_ok=True)
         args.state.write_text(json.dumps(run) + "\n")
-    command = [sys.executable, "-m", "pytest", "tests/fuzz", "-n", "0", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *SUITES, "-n", "0", "-p", "no:cacheprovider"]
     more = {"OPSPLIT_FUZZ": str(args.inputs), "OPSPLIT_FUZZ_COUNTS": str(args.state)}
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **more})
+    done = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **more})
+    try:
+        done.wait(None if args.minutes is None else 60 * args.minutes)
+    except subprocess.TimeoutExpired:
+        done.send_signal(signal.SIGINT)
+        done.wait()
     # A kind that went wrong is counted again by the next run: its last count is the one.
     counted = [json.loads(line) for line in args.state.read_text().splitlines()[1:]]
     rows = list({row["kind"]: row for row in counted}.values())
@@ -53,7 +62,8 @@ def main() -> None:
         "what": "damaged inputs by how they ended",
         **origin(0),
         "command": shlex.join(["python", "benchmarks/fuzz", *sys.argv[1:]]),
-        "passed": done.returncode == 0,
+        "passed": not any(row["bad"] for row in rows),
+        "complete": done.returncode == 0,
         "total": total,
         "most_megabytes": max(row["most_megabytes"] for row in rows),
         "longest_seconds": max(row["longest_seconds"] for row in rows),

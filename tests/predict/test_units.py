@@ -21,6 +21,7 @@ from opsplit.operators import Derivatives, Spectral
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.compatibility import Code
 from opsplit.predict.units import Freedom, Units, check_size, choose_units, mean_wavenumber
+from opsplit.predict.working_grid import resolved_grid
 from opsplit.terms import Term
 
 DT, LENGTH, C, D = 10 / 99, 16.0, 0.5, 0.25
@@ -194,3 +195,9 @@ def test_operators_are_right_up_to_the_limit_of_their_growth() -> None:
         weights = torch.tensor([[3.0, 0.5], [0.0, -0.25]])
         assert family.right_up_to(weights) == pytest.approx(6.0 * unit, abs=0.13 * unit)
         assert family.right_up_to(weights[:1]) == np.inf
+
+
+@pytest.mark.parametrize("length", [1e24, 1e30])
+def test_a_huge_box_has_no_grid_of_its_own(length: float) -> None:
+    given, trained = Grid((64,), (length,)), Grid((64,), (1e-6,))
+    assert resolved_grid(given, trained, [torch.rand(2, 1, 64)]) is given

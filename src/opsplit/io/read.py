@@ -114,8 +114,8 @@ def read(
 
     try:
         if several := _several(source):
-            parts = [assemble(_file(path, flags), flags) for path in several]
-            return joined(", ".join(map(str, _paths(source))), parts)
+            name = ", ".join(map(str, _paths(source)))
+            return joined(name, len(several), lambda i: assemble(_file(several[i], flags), flags))
         return assemble(_raw(source, flags), flags)
     except OpsplitError as reason:
         raise OpsplitError(plain(str(reason))) from None

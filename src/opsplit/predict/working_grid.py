@@ -57,10 +57,11 @@ def resolved_grid(given: Grid, trained: Grid, frames: Sequence[Tensor]) -> Grid:
     """
     shape = list(given.shape)
     for axis, word in enumerate(given.boundary):
-        usual = math.ceil(given.extent[axis] / trained.spacing[axis] * (1 - CLOSE))
-        if word != "periodic" or shape[axis] <= _smooth(usual):
+        usual = given.extent[axis] / trained.spacing[axis] * (1 - CLOSE)
+        # A huge box first: its next smooth number of points is never found.
+        if word != "periodic" or shape[axis] <= usual or shape[axis] <= _smooth(math.ceil(usual)):
             continue
-        needed = max(usual, 2 * _last_mode(frames, axis - given.ndim) + 2)
+        needed = max(math.ceil(usual), 2 * _last_mode(frames, axis - given.ndim) + 2)
         shape[axis] = min(shape[axis], _smooth(needed))
     return given if tuple(shape) == given.shape else replace(given, shape=tuple(shape))
 

@@ -7,8 +7,10 @@ in one sentence (exit code 2), `accepted` those that were still valid; nothing e
 `most_megabytes` is the most memory of the process, or of the one that examines files for it.
 
 A run that was stopped goes on with the same command: kinds that are counted are kept in `--state`,
-unless the commit or the number of inputs is another one. A run that `--minutes` ended says that it
-is not `complete`: command lines, which take longest, come last.
+unless the commit or the number of inputs is another one. With `--replay`, kinds that passed at
+another commit are kept too, and those in which something was found are counted again; every row
+says its commit. A run that `--minutes` ended says that it is not `complete`: command lines, which
+take longest, come last.
 
     python benchmarks/fuzz --inputs 50000
 """
@@ -19,7 +21,6 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -39,22 +40,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "fuzz.json")
     parser.add_argument("--state", type=Path, default=ROOT / "runs" / "fuzz.jsonl")
     parser.add_argument("--minutes", type=float, default=None, help="stop after so long (never)")
+    parser.add_argument("--replay", action="store_true", help="keep what passed at other commits")
     args = parser.parse_args()
     run = {"inputs": args.inputs, "commit": commit()}
-    held = args.state.read_text().splitlines() if args.state.exists() else []
-    if not held or json.loads(held[0]) != run:
-        args.state.parent.mkdir(parents=True, exist_ok=True)
-        args.state.write_text(json.dumps(run) + "\n")
+    held = args.state.read_text().splitlines() if args.state.exists() else [json.dumps(run)]
+    before = json.loads(held[0])
+    kept = before == run or (args.replay and before["inputs"] == run["inputs"])
+    counted = [{"commit": before["commit"], **json.loads(line)} for line in held[1:] if kept]
+    args.state.parent.mkdir(parents=True, exist_ok=True)
+    args.state.write_text("".join(json.dumps(row) + "\n" for row in (run, *counted)))
     command = [sys.executable, "-m", "pytest", *SUITES, "-n", "0", "-p", "no:cacheprovider"]
     more = {"OPSPLIT_FUZZ": str(args.inputs), "OPSPLIT_FUZZ_COUNTS": str(args.state)}
     done = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **more})
     try:
         done.wait(None if args.minutes is None else 60 * args.minutes)
     except subprocess.TimeoutExpired:
-        done.send_signal(signal.SIGINT)
+        done.terminate()  # Its worker ends with it.
         done.wait()
     # A kind that went wrong is counted again by the next run: its last count is the one.
-    counted = [json.loads(line) for line in args.state.read_text().splitlines()[1:]]
+    lines = args.state.read_text().splitlines()[1:]
+    counted = [{"commit": run["commit"], **json.loads(line)} for line in lines]
     rows = list({row["kind"]: row for row in counted}.values())
     kinds = ("refused", "accepted", "failed", "crashed", "hung")
     total = Counter({kind: sum(row.get(kind, 0) for row in rows) for kind in kinds})

@@ -203,3 +203,15 @@ def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
     }
     assert [done.stderr[-2000:] for done in said.values()] == ["", "", ""]
     assert len({done.stdout for done in said.values()}) == 1
+
+
+@pytest.mark.parametrize("reader", ["gone", "full"])
+def test_an_error_stream_that_takes_nothing_changes_no_exit_code(reader: str) -> None:
+    there, stream = os.pipe()
+    os.close(there)
+    if reader == "full":
+        os.close(stream)
+        stream = os.open("/dev/full", os.O_WRONLY)
+    done = subprocess.run([sys.executable, "-m", "opsplit", "nonsense"], stderr=stream)
+    os.close(stream)
+    assert done.returncode == 2

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 # Only what is imported at once: before `main` begins, an interrupt ends in a traceback.
 from opsplit._text import plain, safe_streams, say
@@ -160,15 +160,21 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OpsplitError as error:
-        say(f"opsplit: {error}", sys.stderr)
-        sys.exit(2)
+        _end(str(error), 2)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        say(plain(f"opsplit: {error.strerror or error}{where}"), sys.stderr)
-        sys.exit(2)
+        _end(plain(f"{error.strerror or error}{where}"), 2)
     except MemoryError:
-        say("opsplit: this needs more memory than there is; ask for less.", sys.stderr)
-        sys.exit(2)
+        _end("this needs more memory than there is; ask for less.", 2)
     except KeyboardInterrupt:
-        say("opsplit: interrupted", sys.stderr)
-        sys.exit(130)
+        _end("interrupted", 130)
+
+
+def _end(words: str, code: int) -> NoReturn:
+    """Say why the command ends, if anybody can hear it."""
+    try:
+        say(f"opsplit: {words}", sys.stderr)
+    except OSError:
+        # A full disk, or a reader that is gone. Python flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.exit(code)

@@ -357,3 +357,14 @@ def test_an_axis_that_falls_is_turned_round(tmp_path: Path) -> None:
     assert up.grid == down.grid and up.origin == down.origin
     np.testing.assert_array_equal(up.load().data.numpy(), down.load().data.numpy())
     assert any("turned round" in words for words in down.understood)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.longdouble])
+def test_what_is_masked_is_missing(kind: type) -> None:
+    values = np.arange(80).reshape(5, 16).astype(kind)
+    masked = np.ma.masked_array(values, mask=values == 7)
+    found = opsplit.read(masked, dt=0.1).frames(holes=True)
+    assert np.flatnonzero(np.isnan(found)).tolist() == [7]
+    times = np.ma.masked_array(np.arange(5.0), mask=np.arange(5) == 2)
+    with pytest.raises(OpsplitError, match="times must increase"):
+        opsplit.read(values, times=times)

@@ -16,7 +16,7 @@ from opsplit.io.axes import guess_axes, in_words
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.parts import Index, Part, array_part
 from opsplit.io.stored import StoredArray
-from opsplit.trajectories import Trajectories
+from opsplit.trajectories import Trajectories, unmasked
 
 Read = Callable[[Index], np.ndarray]
 FIELDS = ("usol", "u", "uu", "U", "sol", "Exact")
@@ -40,7 +40,11 @@ def of_array(array: Any, flags: Flags) -> Raw:
         whole = array.detach().cpu()
         array = (whole.float() if whole.is_floating_point() and whole.element_size() < 4
                  else whole).numpy()  # fmt: skip
-    return of_plain("array", "array", array.shape, array.dtype, array.__getitem__, {}, flags)
+
+    def read(index: Index) -> np.ndarray:
+        return unmasked(array[index])
+
+    return of_plain("array", "array", array.shape, array.dtype, read, {}, flags)
 
 
 def of_trajectories(given: Trajectories) -> Raw:

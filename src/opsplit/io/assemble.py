@@ -15,7 +15,7 @@ from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
 from opsplit.io.recording import Changes, Recording
-from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded
+from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded, unmasked
 
 SAME = 1e-6
 """Two ends closer than this share of the field's size are one point."""
@@ -208,7 +208,7 @@ def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> 
         if dt is None:
             guessed["dt"] = "Nothing says the time between frames: it is taken as 1 (say dt)."
         return np.arange(count) * (1.0 if dt is None else dt)
-    times = np.asarray(stored, dtype=np.float64).ravel()
+    times = unmasked(stored).astype(np.float64).ravel()
     if len(times) == count + 1 and raw.format == "pdebench":
         said.append(f"There are {len(times)} times for {count} frames: the last is left out.")
         times = times[:count]

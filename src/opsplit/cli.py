@@ -60,8 +60,7 @@ def parse(arguments: list[str]) -> Common:
     if name not in COMMANDS:
         asked = f"The first word is a command, not {name!r}."
         known = f"The commands are {', '.join(COMMANDS)}; opsplit --help explains them."
-        say(f"opsplit: {asked}{nearest(name, COMMANDS)} {known}", sys.stderr)
-        sys.exit(2)
+        _end(f"{asked}{nearest(name, COMMANDS)} {known}", 2)
     # Only the command that was asked for is imported: the others take as long again.
     chosen, rest = command_class(name).for_arguments(arguments[1:])
     # Nobody types None: an option that is not given is left out.

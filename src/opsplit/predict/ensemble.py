@@ -112,8 +112,9 @@ class Ensemble:
     def holds(self, row: Mapping[str, Any], files: Collection[str]) -> bool:
         """Whether a row of a run before is a result for one of the files, its forecast included."""
         file, number, kept = row.get("file"), row.get("trajectory"), row.get("forecast")
-        known = isinstance(file, str) and file in files and isinstance(number, int)
-        if not known or row.get("status") == FAILED:
+        if not isinstance(file, str) or not isinstance(number, int) or file not in files:
+            return False
+        if row.get("status") == FAILED:
             return False
         if row.get("item") != name_of(file, number) or not all(map(_fits, row, row.values())):
             return False

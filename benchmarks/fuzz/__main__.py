@@ -66,7 +66,7 @@ def main() -> None:
     record = {
         "what": "damaged inputs by how they ended",
         **origin(0),
-        "command": shlex.join(["python", "benchmarks/fuzz", *sys.argv[1:]]),
+        "command": _command(args),
         "passed": not any(row["bad"] for row in rows),
         "complete": done.returncode == 0,
         "total": total,
@@ -77,6 +77,13 @@ def main() -> None:
     write_json(args.out, record)
     print(f"{dict(total)}: {args.out}")
     sys.exit(done.returncode)
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command as a user would type it, without where on this machine its files are."""
+    more = ["--replay"] if args.replay else []
+    more += [] if args.minutes is None else ["--minutes", f"{args.minutes:g}"]
+    return shlex.join(["python", "benchmarks/fuzz", "--inputs", str(args.inputs), *more])
 
 
 if __name__ == "__main__":

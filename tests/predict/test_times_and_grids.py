@@ -213,7 +213,7 @@ def test_a_grid_bound_family_works_on_another_grid() -> None:
     initial = coarse.initial_fields(1, torch.Generator().manual_seed(1), "A+D")
     mu = {"c": torch.tensor([0.6]).double(), "D": torch.tensor([0.5]).double()}
     u = coarse.solve(initial, mu, torch.arange(20).double() * DT)[0]
-    splitter = OperatorSplitter(family="unet")
+    splitter = OperatorSplitter("advection-diffusion", family="unet")
     with pytest.warns(OpsplitWarning, match="resampled from 200 to 208 points"):
         splitter.fit(u[:16], DT)
     assert splitter.predict(4).shape == (4, 1, 200)

@@ -25,7 +25,8 @@ METHODS = {
     "terms given": "terms given: a fit of the true terms, then the solver",
 }
 NO_INTERVALS = (
-    "No intervals: the model is not calibrated, or its intervals missed their level in fresh tests."
+    "No intervals: the model is not calibrated for such data, or its intervals missed their level "
+    "in fresh tests."
 )
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import redirect_stdout
@@ -143,6 +146,29 @@ def test_files_of_the_machine_are_not_served(address: str) -> None:
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(f"{address}{route}{path}")
             assert refused.value.code in (403, 404)
+
+
+def test_an_upload_is_deleted() -> None:
+    from opsplit.app.page import Limits, serve
+
+    page, address = serve(browser=False, limits=Limits(keep_seconds=1), wait=False)
+    try:
+        body = (
+            b"--x\r\nContent-Disposition: form-data; "
+            b'name="files"; filename="u.npy"\r\n\r\n0\r\n--x--\r\n'
+        )
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        asked = urllib.request.Request(f"{address}gradio_api/upload", body, headers)
+        with urllib.request.urlopen(asked) as reply:
+            (path,) = json.load(reply)
+        held = Path(path)
+        assert held.name == "u.npy" and held.parent.parent == Path(os.environ["GRADIO_TEMP_DIR"])
+        end = time.monotonic() + 60
+        while held.exists() and time.monotonic() < end:
+            time.sleep(0.2)
+        assert not held.exists()
+    finally:
+        page.close(verbose=False)
 
 
 SIZES = "b => [b.scrollHeight, innerHeight, document.documentElement.scrollWidth, innerWidth]"

@@ -70,6 +70,8 @@ class Limits:
     steps: int = 64
     waiting: int = 16
     """Visitors in the queue."""
+    keep_seconds: int = 900
+    """Age at which uploads and results are deleted."""
 
 
 def _gradio() -> Any:
@@ -88,7 +90,8 @@ def _gradio() -> Any:
 def build(limits: Limits | None = None) -> Any:
     """The page as Gradio blocks, not yet served."""
     gr, allowed = _gradio(), limits or Limits()
-    with gr.Blocks(title="opsplit", analytics_enabled=False, delete_cache=(60, 900)) as page:
+    kept = (min(60, allowed.keep_seconds), allowed.keep_seconds)
+    with gr.Blocks(title="opsplit", analytics_enabled=False, delete_cache=kept) as page:
         gr.Markdown(INTRO)
         session = gr.State(None)
         with gr.Row():

@@ -148,9 +148,11 @@ def test_files_of_the_machine_are_not_served(address: str) -> None:
             assert refused.value.code in (403, 404)
 
 
-def test_an_upload_is_deleted() -> None:
+def test_an_upload_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from opsplit.app.page import Limits, serve
 
+    # The folder of the other server comes back afterwards.
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     page, address = serve(browser=False, limits=Limits(keep_seconds=1), wait=False)
     try:
         body = (

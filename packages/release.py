@@ -69,10 +69,12 @@ def readme(python: Path, folder: Path) -> None:
     save = "\nimport numpy\nnumpy.save('frames.npy', u)\n"
     (folder / "example.py").write_text(block[1] + save)
     print(run(python, "-I", "example.py", cwd=folder))
-    for line in re.findall(r"^opsplit .*frames\.npy.*$", text, re.M):
+    (quick,) = re.findall(r"^## Try it\n(.*?)^## ", text, re.M | re.S)
+    for line in re.findall(r"^opsplit .*$", quick, re.M):
         words = shlex.split(line, comments=True)
         run(python.parent / words[0], *words[1:], cwd=folder)
-    assert (folder / "forecast.html").exists()
+    for made in ("demo/demo.png", "forecast.html", "mine/forecast.npy"):
+        assert (folder / made).exists(), made
 
 
 def main() -> None:

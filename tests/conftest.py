@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+# One thread each, also for programs that tests start: pytest already runs two processes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import redirect_stdout
@@ -88,6 +91,13 @@ def test_the_box_marks_what_lies_beyond_training() -> None:
     assert views.box(known, outside).count("#d55e00") == 1
 
 
+def test_the_live_table_has_the_best_composition_first() -> None:
+    lines = ["line: best 0.5: 1 [c=1]", "", "line: best 1e-06: 2 [D=1]", "best 0.1: <b>"]
+    text = views.progress(job.Progress(0.5, lines))
+    places = [text.index(words) for words in ("line: 2 [D=1]", "&lt;b&gt;", "line: 1 [c=1]")]
+    assert places == sorted(places)
+
+
 def test_the_answer_has_everything(answer: job.Answer) -> None:
     assert {"opsplit", "persistence", "direct", "terms given"} == answer.errors.keys()
     assert answer.errors["opsplit"] < answer.errors["persistence"]
@@ -95,8 +105,10 @@ def test_the_answer_has_everything(answer: job.Answer) -> None:
     assert names == {"forecast.npz", "forecast.png", "report.html", "result.json", "the_same.py"}
     with np.load(next(f for f in answer.files if f.suffix == ".npz")) as held:
         assert np.array_equal(held["forecast"], answer.forecast.frames.numpy())
-    text = views.found(answer) + views.headline(answer.verdict)
-    assert "terms given" in text and answer.verdict.text in text
+    text = views.found(answer) + views.headline(answer)
+    level, _, reason = answer.verdict.text.partition(": ")
+    assert "terms given" in text and f">{level}</h2>" in text and reason[1:] in text
+    assert answer.task.title in text
     assert views.film(answer).startswith("<iframe")
 
 
@@ -136,6 +148,31 @@ def test_files_of_the_machine_are_not_served(address: str) -> None:
             assert refused.value.code in (403, 404)
 
 
+def test_an_upload_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opsplit.app.page import Limits, serve
+
+    # The folder of the other server comes back afterwards.
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    page, address = serve(browser=False, limits=Limits(keep_seconds=1), wait=False)
+    try:
+        body = (
+            b"--x\r\nContent-Disposition: form-data; "
+            b'name="files"; filename="u.npy"\r\n\r\n0\r\n--x--\r\n'
+        )
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        asked = urllib.request.Request(f"{address}gradio_api/upload", body, headers)
+        with urllib.request.urlopen(asked) as reply:
+            (path,) = json.load(reply)
+        held = Path(path)
+        assert held.name == "u.npy" and held.parent.parent == Path(os.environ["GRADIO_TEMP_DIR"])
+        end = time.monotonic() + 60
+        while held.exists() and time.monotonic() < end:
+            time.sleep(0.2)
+        assert not held.exists()
+    finally:
+        page.close(verbose=False)
+
+
 SIZES = "b => [b.scrollHeight, innerHeight, document.documentElement.scrollWidth, innerWidth]"
 
 
@@ -148,7 +185,7 @@ def test_play_in_a_browser_on_a_phone(browser: Any, address: str) -> None:
     frame = page.frame_locator("#film iframe")
     label, before = frame.locator("#moment"), frame.locator(".line").first.get_attribute("d")
     assert (label.text_content() or "").startswith("observed")
-    page.wait_for_function("document.querySelector('#film iframe').style.height != '420px'")
+    page.wait_for_function("document.body.style.getPropertyValue('--film') != ''")
     inside = frame.locator("body").evaluate(SIZES)
     assert inside[0] <= inside[1] <= inside[0] + 8, "the frame is as high as the film"
     assert inside[2] <= inside[3], "nothing is cut off at the right"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -10,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from opsplit.grid import Grid
+from opsplit.physics import Combined
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -41,21 +45,24 @@ def test_every_table_and_figure_of_the_paper_is_listed() -> None:
             assert (RESULTS / place).exists(), place
 
 
-@pytest.fixture
-def splitting(tmp_path: Path) -> list[dict]:
-    out = tmp_path / "lines"
-    words = ("splitting", "--steps", "10", "--n", "2", "--out", str(out))
-    study(*words, cwd=tmp_path)
-    before = (out / "splitting.jsonl").read_bytes()
-    # The same again has nothing to do.
-    assert study(*words, cwd=tmp_path) == ""
-    assert (out / "splitting.jsonl").read_bytes() == before
-    return [json.loads(line) for line in before.splitlines()]
+def test_stages_of_a_training_and_their_composition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import splitting
 
-
-def test_stages_of_a_training_and_their_composition(splitting: list[dict]) -> None:
-    assert [row["item"]["step"] for row in splitting] == [1, 3, 5, 7, 10]
-    for row in splitting:
+    monkeypatch.setattr(splitting, "LONG", 2)
+    monkeypatch.setattr(splitting, "STATES", 4)
+    monkeypatch.setattr(splitting, "PHYSICS", Combined(Grid((64,), (16.0,))))
+    asked = argparse.Namespace(steps=10, n=2, seed=0, out=tmp_path)
+    splitting.run(asked)
+    before = (tmp_path / "splitting.jsonl").read_bytes()
+    assert capsys.readouterr().out
+    splitting.run(asked)
+    assert capsys.readouterr().out == "", "the same again has nothing to do"
+    assert (tmp_path / "splitting.jsonl").read_bytes() == before
+    rows = [json.loads(line) for line in before.splitlines()]
+    assert [row["item"]["step"] for row in rows] == [1, 3, 5, 7, 10]
+    for row in rows:
         assert {"command", "seed", "commit", "hardware"} <= row.keys()
         # One step of a composition errs about as much as its worse part.
         worse = max(row["heat"], row["dispersion"])

@@ -162,8 +162,8 @@ def test_contradictions_are_refused(fit: Fit, made: Trajectories) -> None:
 def test_a_guessed_extent_warns_and_has_no_intervals(observe: Any) -> None:
     u, grid, dt = observe(0.5, 0.3, frames=8, points=64)
     with pytest.warns(OpsplitWarning, match="Nothing says how large the box is"):
-        guessed = OperatorSplitter().fit(u, dt)
-    told = OperatorSplitter().fit(u, dt, grid.extent)
+        guessed = OperatorSplitter("advection-diffusion").fit(u, dt)
+    told = OperatorSplitter("advection-diffusion").fit(u, dt, grid.extent)
     assert guessed.coefficients_ == told.coefficients_
     assert guessed.coefficient_intervals_ == {} and "±" not in guessed.equation_
     assert told.coefficient_intervals_.keys() <= {"c", "D"}

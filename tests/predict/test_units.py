@@ -115,7 +115,8 @@ def test_a_direction_is_found_and_printed() -> None:
 def test_results_do_not_depend_on_the_resolution(points: int) -> None:
     """Rates would multiply the rounding of modes without a signal by `k**2`."""
     u = window(12, points)
-    for kind in (np.float32, np.float64):
+    # Rounding to single precision is the harder case, and the only one on many points.
+    for kind in (np.float32, np.float64) if points <= 1024 else (np.float32,):
         found = fitted(u[:9].astype(kind))
         assert max(abs(x) for x in relative(found)) < 2e-3
         assert found.predict(3).shape == (3, 1, points)

@@ -183,7 +183,7 @@ def _files(
 
 def play_task(sample: samples.Sample, seconds: float) -> Task:
     """The task of a simulated system."""
-    values = ", ".join(f"{v:.4g}" for v in sample.coefficients.values())
+    values = ", ".join(f"{name} = {v:.4g}" for name, v in sample.coefficients.items())
     snippet = f'''"""The system that was played with, searched and forecast again."""
 
 import opsplit

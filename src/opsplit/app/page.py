@@ -26,24 +26,36 @@ INTRO = """
 Some frames go in. opsplit searches a dictionary of learned operators for a composition that
 explains them, and continues the film. No weight changes, and nobody tells it the equation.
 """
+PLAY = """
+A system is simulated. Its first frames are observed, and the rest is the truth that the forecast
+is compared with. The operators were trained on one mechanism at a time; here all of them act
+together.
+"""
+WAITING = "<p>The answer appears here: verdict, film, equation, errors and files.</p>"
 STYLE = """
-.gradio-container { max-width: min(70rem, 100vw) !important; margin: 0 auto !important; }
+.gradio-container { max-width: min(90rem, 100vw) !important; margin: 0 auto !important; }
 .gradio-container main, .gradio-container .column, .gradio-container .block { min-width: 0; }
 .gradio-container main { max-width: 100vw; overflow-x: hidden; }
 .gradio-container table { border-collapse: collapse; margin: .5rem 0; }
 .gradio-container caption { text-align: left; white-space: nowrap; }
 .gradio-container td, .gradio-container th { padding: .2rem .6rem; text-align: left; }
 .gradio-container #files .label-clear-button { display: none; }
+#film iframe { width: 100%; height: var(--film, 420px); border: 0; }
 footer { display: none !important; }
 """
 HEAD = """<script>
 addEventListener("message", event => {
   const film = document.querySelector("#film iframe"), height = Number(event.data?.film);
   if (film && event.source === film.contentWindow && height > 0)
-    film.style.height = `${Math.min(height + 4, 4000)}px`;
+    document.body.style.setProperty("--film", `${Math.min(height + 4, 4000)}px`);
 });
 </script>"""
-"""The film says how high it is."""
+"""The film says how high it is. The page keeps it, because Gradio may draw the frame anew."""
+SHOW = """(...given) => {
+  document.querySelector("#live").scrollIntoView({block: "nearest"});
+  return given;
+}"""
+"""On a narrow screen the answer is below the inputs."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,8 @@ class Limits:
     steps: int = 64
     waiting: int = 16
     """Visitors in the queue."""
+    keep_seconds: int = 900
+    """Age at which uploads and results are deleted."""
 
 
 def _gradio() -> Any:
@@ -76,26 +90,31 @@ def _gradio() -> Any:
 def build(limits: Limits | None = None) -> Any:
     """The page as Gradio blocks, not yet served."""
     gr, allowed = _gradio(), limits or Limits()
-    with gr.Blocks(title="opsplit", analytics_enabled=False, delete_cache=(60, 900)) as page:
+    kept = (min(60, allowed.keep_seconds), allowed.keep_seconds)
+    with gr.Blocks(title="opsplit", analytics_enabled=False, delete_cache=kept) as page:
         gr.Markdown(INTRO)
         session = gr.State(None)
-        with gr.Tabs():
-            with gr.Tab("Play"):
-                play = _play_inputs(gr, allowed)
-            with gr.Tab("Your file"):
-                own = _file_inputs(gr, allowed)
-        cancel = gr.Button("Cancel", interactive=False, elem_id="cancel")
-        live = gr.HTML(elem_id="live")
-        verdict = gr.HTML(elem_id="verdict")
-        film = gr.HTML(elem_id="film")
-        found = gr.HTML(elem_id="found")
-        files = gr.Files(
-            label="Take home", visible=False, elem_id="files", height=300, interactive=False
-        )
-        code = gr.Code(
-            label="The same as Python", language="python", visible=False, elem_id="code",
-            max_lines=24, interactive=False,
-        )  # fmt: skip
+        with gr.Row():
+            with gr.Column(scale=2, min_width=320):
+                with gr.Tabs():
+                    with gr.Tab("Play"):
+                        play = _play_inputs(gr, allowed)
+                    with gr.Tab("Your file"):
+                        own = _file_inputs(gr, allowed)
+                cancel = gr.Button("Cancel", interactive=False, elem_id="cancel")
+            with gr.Column(scale=3, min_width=320):
+                live = gr.HTML(WAITING, elem_id="live")
+                verdict = gr.HTML(elem_id="verdict")
+                film = gr.HTML(elem_id="film")
+                found = gr.HTML(elem_id="found")
+                files = gr.Files(
+                    label="Take home", visible=False, elem_id="files", height=300,
+                    interactive=False,
+                )  # fmt: skip
+                code = gr.Code(
+                    label="The same as Python", language="python", visible=False,
+                    elem_id="code", max_lines=24, interactive=False,
+                )  # fmt: skip
         out = [session, cancel, live, verdict, film, found, files, code]
 
         for (go, inputs), task in ((play, _play), (own, _own)):
@@ -109,7 +128,7 @@ def build(limits: Limits | None = None) -> Any:
             # One search at a time; everybody else waits in the queue.
             go.click(
                 begin, list(inputs.values()), out, concurrency_limit=1, concurrency_id="search",
-                show_progress="hidden", api_name=False,
+                show_progress="hidden", api_name=False, js=SHOW,
             )  # fmt: skip
         cancel.click(_cancel, session, None, queue=False, api_name=False)
     page.queue(max_size=allowed.waiting, api_open=False)
@@ -141,17 +160,15 @@ def serve(
 def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     names = samples.playable()
     quiet = {"show_progress": "hidden", "api_name": False}
+    gr.Markdown(PLAY)
     with gr.Row():
         equation = gr.Dropdown(
-            names, value=names[0], label="Equation", elem_id="equation", min_width=240
+            names, value=names[0], label="Equation", elem_id="equation", min_width=150
         )
         field = gr.Dropdown(
-            [*samples.FIELDS, samples.DRAWN],
-            value="random",
-            label="Initial field",
-            elem_id="field",
-            min_width=240,
-        )
+            [*samples.FIELDS, samples.DRAWN], value="random", label="Initial field",
+            elem_id="field", min_width=150,
+        )  # fmt: skip
     drawing = pad(gr, _ndim(names[0]))
     # Every equation has sliders of its own: none is ever read with the range of another.
     groups, sliders = {}, {}
@@ -169,13 +186,7 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
         steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
     with gr.Row():
         seed = gr.Number(1, label="Seed", precision=0)
-        seconds = gr.Slider(
-            1,
-            limits.seconds,
-            value=min(limits.usual_seconds, limits.seconds),
-            step=1,
-            label="Seconds at most",
-        )
+        seconds = _seconds(gr, limits)
     go = gr.Button("Observe and forecast", variant="primary", elem_id="play")
 
     def chosen(name: str) -> list[Any]:
@@ -195,6 +206,11 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
         pairs = zip(samples.knobs(name), mine, strict=True)
         inputs |= {_knob_id(name, knob): slider for knob, slider in pairs}
     return go, inputs
+
+
+def _seconds(gr: Any, limits: Limits) -> Any:
+    usual = min(limits.usual_seconds, limits.seconds)
+    return gr.Slider(1, limits.seconds, value=usual, step=1, label="Seconds for the search")
 
 
 def _ndim(name: str) -> int:
@@ -229,20 +245,14 @@ def _file_inputs(gr: Any, limits: Limits) -> Inputs:
         type="filepath", elem_id="upload",
     )  # fmt: skip
     with gr.Row():
-        axes = gr.Textbox(label="Axes, such as t,x (if the guess is wrong)", elem_id="axes")
-        dt = gr.Textbox(label="Time between frames, such as 0.1", elem_id="dt")
-        extent = gr.Textbox(label="Length of every axis, such as 16 or 1,1", elem_id="extent")
+        axes = gr.Textbox(label="axes: their order, such as t,x", elem_id="axes")
+        dt = gr.Textbox(label="dt: time between frames, such as 0.1", elem_id="dt")
+        extent = gr.Textbox(label="extent: length of every axis, such as 1,1", elem_id="extent")
     described = gr.HTML(elem_id="described")
     with gr.Row():
         model = gr.Dropdown(fitting, value="auto", label="Model", elem_id="model")
         steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
-        seconds = gr.Slider(
-            1,
-            limits.seconds,
-            value=min(limits.usual_seconds, limits.seconds),
-            step=1,
-            label="Seconds at most",
-        )
+        seconds = _seconds(gr, limits)
     go = gr.Button("Explain and forecast", variant="primary", elem_id="explain")
     told = [file, axes, dt, extent]
     for part in (file.upload, axes.submit, dt.submit, extent.submit):
@@ -277,16 +287,12 @@ def _described(path: str | None, axes: str, dt: str, extent: str) -> str:
         return ""
     try:
         said = _said(axes, dt, extent)
-        words = str(opsplit.describe(path, **said))
-        words += "\n\n" + "\n".join(map(str, opsplit.check(path, **said)))
+        content = _without_path(str(opsplit.describe(path, **said)), path)
+        return views.described(content, opsplit.check(path, **said))
     except OpsplitError as reason:
         return views.failure(_without_path(str(reason), path))
     except Exception as reason:
         return views.failure(f"This file cannot be read: {type(reason).__name__}.")
-    from html import escape
-
-    text = escape(_without_path(words, path))
-    return f"<pre style='white-space:pre-wrap;font-size:.8rem'>{text}</pre>"
 
 
 def _without_path(words: str, path: str) -> str:
@@ -361,7 +367,7 @@ def _answers(gr: Any, make: Callable[[], Task]) -> Iterator[list[Any]]:
 
 def _shown(gr: Any, page: Callable[..., list[Any]], answer: Answer) -> list[Any]:
     return page(
-        verdict=views.headline(answer.verdict),
+        verdict=views.headline(answer),
         film=views.film(answer),
         found=views.found(answer),
         files=gr.update(value=[str(file) for file in answer.files], visible=True),

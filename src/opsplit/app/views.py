@@ -18,8 +18,16 @@ from opsplit.report.animation import Colours, film_picks
 if TYPE_CHECKING:
     from jinja2 import Template
 
-TALL = 420
-"""Height of the film in pixels, before it is known how much it needs."""
+METHODS = {
+    "opsplit": "opsplit: the composition that was found",
+    "persistence": "persistence: the last frame stays",
+    "direct": "direct: the trained network alone, without a search",
+    "terms given": "terms given: a fit of the true terms, then the solver",
+}
+NO_INTERVALS = (
+    "No intervals: the model is not calibrated for such data, or its intervals missed their level "
+    "in fresh tests."
+)
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
 
 
@@ -56,23 +64,29 @@ def progress(state: Progress) -> str:
     """The live table of a search."""
     done = 100 * state.share
     doing = f"Searching: {done:.0f} %" if state.share else "Preparing ..."
+    # Said as "best ERROR: COMPOSITION", after the model's name where there are several.
+    said = [line.partition("best ")[::2] for line in state.lines]
+    tried = [(model, *rest.partition(": ")[::2]) for model, rest in said if rest]
     rows = [
-        {"": number, "best composition so far": line}
-        for number, line in enumerate(state.lines[-8:], max(1, len(state.lines) - 7))
+        {"error of one step": error, "composition": f"{model}{parts}"}
+        for model, error, parts in sorted(tried, key=lambda line: float(line[1]))[:8]
     ]
     return (
         f'<p role="status">{doing}</p>'
         f'<progress max="100" value="{done:.0f}" style="width:100%"></progress>'
-        f"{html_table(rows) if rows else ''}"
+        f"{html_table(rows, 'Compositions so far, the best first') if rows else ''}"
     )
 
 
-def headline(verdict: opsplit.Verdict) -> str:
-    colour = COLOURS[verdict.level.value]
+def headline(answer: Answer) -> str:
+    """The level in large letters, its reason, and what was explained."""
+    verdict = answer.verdict
+    level, _, reason = verdict.text.partition(": ")
     return (
-        f'<h2 class="verdict" data-level="{verdict.level.value}" '
-        f'style="border-left:.5rem solid {colour};padding-left:.75rem">'
-        f"{escape(verdict.text)}</h2>"
+        f'<div style="border-left:.5rem solid {COLOURS[verdict.level.value]};padding-left:.75rem">'
+        f'<h2 class="verdict" data-level="{verdict.level.value}">{escape(level)}</h2>'
+        f"<p>{escape(reason[:1].upper() + reason[1:])}</p>"
+        f"<p><small>{escape(answer.task.title)}</small></p></div>"
     )
 
 
@@ -81,6 +95,18 @@ def failure(words: str) -> str:
     return (
         f'<p class="failure" role="alert" style="border-left:.5rem solid {COLOURS["unexplained"]};'
         f'padding-left:.75rem">{escape(words)}</p>'
+    )
+
+
+def described(content: str, findings: list[opsplit.Finding]) -> str:
+    """What is wrong with a file, then its content and all checks."""
+    wrong = [f for f in findings if f.verdict != "ok"]
+    first = f"All {len(findings)} checks passed." if not wrong else f"{len(wrong)} to look at:"
+    rows = "".join(f"<li><b>{escape(f.check)}</b>: {escape(f.words)}</li>" for f in wrong)
+    whole = escape("\n".join([content, "", *map(str, findings)]))
+    return (
+        f"<p>{first}</p><ul>{rows}</ul><details open><summary>Content and checks</summary>"
+        f"<pre style='white-space:pre-wrap;font-size:.8rem'>{whole}</pre></details>"
     )
 
 
@@ -98,11 +124,13 @@ def found(answer: Answer) -> str:
         rows.append(row)
     text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
+    if rows and not splitter.coefficient_intervals_:
+        text += f"<p><small>{NO_INTERVALS}</small></p>"
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])
         text += html_table(
-            [{"method": name, "NRMSE": error} for name, error in ranked],
-            "Error of the forecast (lower is better)",
+            [{"forecast": METHODS.get(n, n), "NRMSE": f"{error:.2g}"} for n, error in ranked],
+            "Errors of the forecasts (lower is better)",
         )
     notes = "".join(f"<li>{escape(note)}</li>" for note in splitter.notes_)
     return text + (f"<ul>{notes}</ul>" if notes else "")
@@ -134,10 +162,7 @@ def film(answer: Answer) -> str:
     held["labels"] = [f"{w}, t = {moments[i]:.4g}" for w, i in zip(words, picks, strict=True)]
     held["data"]["labels"] = held["labels"]
     page = _player().render(film=held)
-    return (
-        f'<iframe title="film" srcdoc="{escape(page)}" sandbox="allow-scripts" '
-        f'style="width:100%;height:{TALL}px;border:0"></iframe>'
-    )
+    return f'<iframe title="film" srcdoc="{escape(page)}" sandbox="allow-scripts"></iframe>'
 
 
 def _lines(

@@ -44,19 +44,20 @@ class Fit(ReadFlags, Spread):
     """Flags of everything that fits a composition to observed frames."""
 
     model: str = "auto"
-    """A bundled name or a model directory; auto tries all bundled models and ranks them."""
+    """A bundled name (`opsplit info` lists them) or a model directory; auto tries all bundled
+    models and takes the best."""
     family: str | None = None
-    """Which of the bundled models of that name, such as spectral or unet."""
+    """Kind of the model's operators: spectral or unet (default: spectral)."""
     trajectory: int | None = None
     """Which trajectory of a file that holds several (default: the first)."""
     every: bool = False
-    """All trajectories of a file, each by itself: one table, one page. So it is for several
-    files, a folder or a pattern such as 'runs/*.h5', unless --trajectory chooses one."""
+    """Fit every trajectory of a file by itself, and write one table and one page. Several files,
+    a folder or a pattern are always fitted so, unless --trajectory is given."""
     window: int = 16
-    """Fit so many frames."""
+    """Number of frames to fit."""
     start: int | None = None
-    """The first of them; frames after them are compared with the forecast (default: the last ones
-    are fitted, of a file with coefficients, which are data to test on, the first ones)."""
+    """First frame to fit, counted from 0. Later frames are compared with the forecast. (default:
+    the last frames are fitted; in a file that stores its coefficients, the first ones)"""
     strategy: Annotated[
         str,
         tyro.conf.arg(
@@ -76,10 +77,10 @@ class Fit(ReadFlags, Spread):
     rerank: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Pick among the finalists by their free-running error (default: pursuit only)."""
     max_seconds: float | None = None
-    """Stop the search after so long and take the best so far; Ctrl-C does the same. Files that
+    """Stop the search after this time and take the best so far; Ctrl-C does the same. Files that
     take longer to read are refused."""
     max_evaluations: int | None = None
-    """Stop the search after so many evaluations of operators."""
+    """Stop the search after this number of operator evaluations."""
     trials: int = 100
     """Uniform: sets to draw."""
     scheme: Literal["lie", "strang", "fourth"] = "strang"
@@ -297,9 +298,9 @@ class Predict(Fit):
     steps: int = 34
     """Frames to predict."""
     forecasts: Literal["files", "zarr"] = "files"
-    """Of many trajectories: a file each in the format that came in, or one Zarr store."""
+    """For many trajectories: a file each in the format of the input, or one Zarr store."""
     report: Path | None = None
-    """Write a page about it all, such as forecast.html."""
+    """Page to write, such as forecast.html: verdict, equation, pictures and numbers."""
     out: Path | None = Path("forecast")
     """Folder for the forecast in the format of the input, numbers.csv, forecast.png and the
     search's table."""

@@ -17,7 +17,7 @@ class Spread(Common):
     """Where the items run; the result does not depend on it."""
 
     workers: int | None = None
-    """Processes on this machine that share the work, one thread each (default: none but this)."""
+    """Processes that share the work, one thread each (default: this process alone)."""
     cluster: str | None = None
     """Address of a Dask scheduler whose workers do the work, such as tcp://127.0.0.1:8786."""
     item_minutes: float = 60.0

@@ -132,7 +132,7 @@ def _steps(recording: Recording) -> Finding:
     steps, dt = np.diff(recording.times), recording.dt
     if "dt" not in recording.known:
         return Finding(
-            "constant dt", Mark.WARNING, "nothing says the time between frames; add --dt."
+            "constant dt", Mark.WARNING, "nothing says the time between frames; add --dt (or dt=)."
         )
     off = float(np.abs(steps / dt - 1).max())
     if recording.uniform:

@@ -25,6 +25,7 @@ from opsplit.model import Model
 from opsplit.operators import Spectral
 from opsplit.operators.spectral.filters import order_of
 from opsplit.operators.spectral.products import parse
+from opsplit.physics import PHYSICS
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.separate import separate
@@ -132,7 +133,10 @@ def assemble(
     disco.eval().requires_grad_(False)
     rows, known, words = dictionary_rows(structure, source)
     part = Part(family, rows.float(), None, facts.scale)
-    terms = learned_terms(structure, source, facts)
+    # Of coefficients that never act alone a known equation says what they multiply.
+    equation = PHYSICS[facts.name].terms if facts.name in PHYSICS else {}
+    terms = {k: t for k, t in equation.items() if k in facts.coefficients and isinstance(t, Term)}
+    terms |= learned_terms(structure, source, facts)
     for key, text in source.data.terms.items():
         # What the user says a term is called; what was learned about it stays.
         terms[key] = replace(terms[key], text=text) if key in terms else Term(text)

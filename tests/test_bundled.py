@@ -127,3 +127,10 @@ def test_operators_follow_the_solver_of_their_equation(name: str, family: str) -
         assert max(errors) < allowed, (mechanism, errors)
         spoiled = [error(model, i, noise=0.1) for i in chosen]
         assert max(spoiled) > allowed, (mechanism, spoiled)
+
+
+def test_every_coefficient_of_a_bundled_model_has_its_term() -> None:
+    for name, families in bundled().items():
+        for family in families:
+            dictionary = load_model(name, family).dictionary
+            assert dictionary.terms.keys() == dictionary.coefficients.keys(), name

@@ -26,7 +26,7 @@ from opsplit.calibration import (
     coefficient_scale,
 )
 from opsplit.dictionary import OperatorDictionary
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, no_warnings
 from opsplit.fourier import low_pass
 from opsplit.grid import Grid
 from opsplit.model import Model
@@ -354,3 +354,13 @@ def test_coverage_needs_a_calibration(tiny_model: Model) -> None:
 def test_a_calibration_needs_a_trajectory(tiny_model: Model) -> None:
     with pytest.raises(OpsplitError, match="at least one trajectory"):
         calibrate(tiny_model, QUICK, 0, seed=0, origin={})
+
+
+def test_a_missing_term_leaves_no_interval(calibrated: Model, frames: np.ndarray) -> None:
+    """A source that no operator holds: the others absorb it, and their intervals are wrong."""
+    steps, x = np.arange(8)[:, None], np.arange(64)
+    pushed = frames[:8] + 0.01 * frames.std() * steps * np.sin(2 * np.pi * 3 * x / 64)
+    with no_warnings():
+        splitter = OperatorSplitter(calibrated, QUICK).fit(pushed, 10 / 99, 16.0)
+    assert splitter.status_ == "partly" and splitter.coefficient_intervals_ == {}
+    assert not splitter.has_band_

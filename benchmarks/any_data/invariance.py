@@ -133,10 +133,9 @@ def section(kept: Kept) -> list[str]:
     body = list(_lines(kept["rows"]))
     return [
         "## The same data in other words",
-        f"The four benchmarks, {kept['n']} trajectories of every column, {kept['family']} models. "
+        f"The four benchmarks, {_counted(kept['rows'])}, {kept['family']} models. "
         "`units`: space, time and amplitude multiplied by random factors from 1e-6 to 1e6 (no "
-        "amplitude where a term mixes degrees; not at all where the model does not say the orders "
-        "of its terms: `gray-scott` is therefore not shown to be independent of units). "
+        "amplitude where a term mixes degrees). "
         "Forecast: mean NRMSE over that in the units of the "
         "model. Coefficients: the same for the mean relative error, the worst coefficient; errors "
         f"below {SMALL:g} count as {SMALL:g}. Aim: at most {WITHIN}. "
@@ -147,6 +146,14 @@ def section(kept: Kept) -> list[str]:
         ),
         _misses(kept["rows"]),
     ]
+
+
+def _counted(rows: list[dict[str, Any]]) -> str:
+    """`32 trajectories of every column of one equation, 2 of another`."""
+    each = {p: len({r["number"] for r in rows if r["physics"] == p})
+            for p in dict.fromkeys(r["physics"] for r in rows)}  # fmt: skip
+    said = [f"{n} of {p}" for p, n in each.items()]
+    return f"trajectories of every column: {', '.join(said)}"
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[list[str]]:

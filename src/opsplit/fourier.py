@@ -94,12 +94,25 @@ def low_pass(u: Tensor, grid: Grid, share: float) -> Tensor:
         if word == "periodic":
             points = u.shape[dim]
             spectrum = torch.fft.rfft(u, dim=dim)
-            kept = torch.arange(spectrum.shape[dim], device=u.device) <= int(
-                share * (points // 2) + ROUNDING
-            )
+            kept = torch.arange(spectrum.shape[dim], device=u.device) <= _last(points, share)
             spectrum = spectrum * kept.reshape(-1, *[1] * (-1 - dim))
             u = torch.fft.irfft(spectrum, n=points, dim=dim)
     return u
+
+
+def low_passed(grid: Grid, share: float, device: torch.device | str = "cpu") -> Tensor:
+    """A mask of the modes of a periodic field that `low_pass` keeps."""
+    keep = torch.ones((), dtype=torch.bool, device=device)
+    for axis, n in enumerate(grid.shape, -grid.ndim):
+        frequencies = torch.fft.rfftfreq if axis == -1 else torch.fft.fftfreq
+        number = (n * frequencies(n, device=device)).abs().round()
+        keep = keep & (number <= _last(n, share)).reshape(-1, *[1] * (-1 - axis))
+    return keep
+
+
+def _last(points: int, share: float) -> int:
+    """The highest of the lower modes of an axis."""
+    return int(share * (points // 2) + ROUNDING)
 
 
 def fit_modes(spectrum: Tensor, given: Sequence[int], wanted: Sequence[int]) -> Tensor:

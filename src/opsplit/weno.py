@@ -15,7 +15,8 @@ def face_values(u: Tensor) -> tuple[Tensor, Tensor]:
     The last axis of `u` is a periodic line of cell averages of about unit size.
     """
     # The right side of a face is the left side on the mirrored line.
-    return _from_left(u), _from_left(u.flip(-1)).flip(-1).roll(-1, -1)
+    left, right = _from_left(torch.stack([u, u.flip(-1)]))
+    return left, right.flip(-1).roll(-1, -1)
 
 
 def _from_left(u: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from opsplit.predict.auto_model import (
     ENOUGH,
     TIE,
     Ranked,
+    _lifted_last,
     _ranked,
     candidates,
     ranking_table,
@@ -175,3 +176,10 @@ def test_noise_does_not_choose_a_poorer_model() -> None:
         scores.append(_ranked(Ranked("a", "spectral"), made).score or 0.0)
     assert scores[0] > scores[1] + TIE
     assert good.leaves_less_than(ENOUGH) and not poor.leaves_less_than(ENOUGH)
+
+
+def test_lifted_models_come_last_and_the_smallest_first() -> None:
+    order = [name for name, family in _lifted_last(list(candidates()), 2) if family == "spectral"]
+    assert set(order[:2]) == {"navier-stokes", "gray-scott"}
+    assert order[2:] == ["line", "advection-diffusion", "combined"]
+    assert _lifted_last(list(candidates()), 1) == list(candidates())

@@ -58,3 +58,7 @@ def test_every_physics_names_its_terms() -> None:
         written = equation(dict.fromkeys(texts, 0.5), texts)
         for text in texts.values():
             assert f"0.5 {text.lstrip('-')}" in written
+
+
+def test_a_fraction_of_a_term_is_exact() -> None:
+    assert equation({"b": -3.0}, {"b": "-1/3 (u^3)_x"}) == "u_t = 1 (u^3)_x"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from opsplit.predict import shooting as shooting_module
 from opsplit.predict.shooting import Shooting
 from opsplit.predict.units import Units
 from opsplit.predict.window import Window
@@ -42,3 +43,19 @@ def test_noise_does_not_make_strengths_small(observe: Any, exact: Any) -> None:
 def test_strengths_stay_within_their_limit(observe: Any, exact: Any) -> None:
     shooting, _, _ = composed(observe, exact, 0.0)
     assert max(shooting.refined(pick((0.5, 0.5)), 0.6)) <= 0.6
+
+
+def test_runs_that_share_their_calls_are_those_of_each_start(
+    observe: Any, exact: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shooting, _, _ = composed(observe, exact, 0.01)
+    strengths = [torch.tensor(s, dtype=torch.float64) for s in ((0.8, 1.3), (1.1, 0.6))]
+    together = shooting._misfits(pick((1.0, 1.0)), strengths)
+    joint = shooting_module._starts
+
+    def apart(times: torch.Tensor) -> list[tuple[list[int], torch.Tensor]]:
+        ((firsts, _),) = joint(times)
+        return [([first], times[first + 1 :] - times[first]) for first in firsts]
+
+    monkeypatch.setattr(shooting_module, "_starts", apart)
+    torch.testing.assert_close(shooting._misfits(pick((1.0, 1.0)), strengths), together)

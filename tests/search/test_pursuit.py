@@ -368,3 +368,11 @@ def test_strengths_go_as_far_as_the_dictionary_says_if_not_told(
         bounded = replace(dictionary, max_strengths=np.array([own]))
         found = Pursuit(max_strength=most).run(Objective(bounded, *window)).pick
         assert found.strengths[0] == pytest.approx(min(5.0, most or own), rel=1e-3)
+
+
+def test_a_large_mean_hides_no_mechanism(plant: Plant) -> None:
+    """Beside a mean of one everything is small; what a part leaves of the change is not."""
+    u, grid, dt = plant({"c": 0.5, "D": 0.3})
+    found = Pursuit().run(Objective(TOOLS, 1 + 2e-4 * u, grid, dt))
+    assert found.identified["c"] == pytest.approx(0.5, rel=1e-3)
+    assert found.identified["D"] == pytest.approx(0.3, rel=1e-3)

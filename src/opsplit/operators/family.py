@@ -28,7 +28,22 @@ Propagator = Callable[[Tensor], Tensor]
 """States `(E, K, channel, *space)` some time later."""
 
 
-class Multiplier:
+class OfModes:
+    """A flow that acts on the modes of a field.
+
+    Arguments:
+        move: modes `(E, K, channel, *modes)` some time later.
+        shape: points of the grid.
+    """
+
+    def __init__(self, move: Propagator, shape: tuple[int, ...]) -> None:
+        self.move, self.shape = move, shape
+
+    def __call__(self, u: Tensor) -> Tensor:
+        return field_of(self.move(spectrum_of(u, len(self.shape))), self.shape)
+
+
+class Multiplier(OfModes):
     """A linear flow that multiplies every mode by a number.
 
     Such flows commute, and several of them need one pair of transforms.
@@ -39,10 +54,8 @@ class Multiplier:
     """
 
     def __init__(self, factor: Tensor, shape: tuple[int, ...]) -> None:
-        self.factor, self.shape = factor, shape
-
-    def __call__(self, u: Tensor) -> Tensor:
-        return field_of(self.factor * spectrum_of(u, len(self.shape)), self.shape)
+        super().__init__(lambda modes: factor * modes, shape)
+        self.factor = factor
 
 
 SLACK = 1.001

@@ -116,8 +116,12 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
     began, most = clock(), SECONDS if limit is None else limit
     ranking: list[Ranked] = []
     fits: list[tuple[Ranked, OperatorSplitter]] = []
-    names = list(candidates(splitter.family))
-    for number, (name, family) in enumerate(names):
+    waiting = list(candidates(splitter.family))
+    count = len(waiting)
+    for number in range(count):
+        if fits:
+            waiting = _lifted_last(waiting, fits[0][1].observed_.grid.ndim)
+        name, family = waiting.pop(0)
         late = bool(fits) and clock() - began > most
         twin = any(one.model == name and one.family == _usual(name) for one, _ in fits)
         if late or twin or _settled(fits, name, family):
@@ -128,7 +132,7 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
 
         def part(share: float, words: str, before: int = number, title: str = name) -> None:
             if report is not None:
-                report((before + share) / len(names), f"{title}: {words}")
+                report((before + share) / count, f"{title}: {words}")
 
         try:
             for made, seconds in _attempts(splitter, load_model(name, family), fit, part):
@@ -156,6 +160,20 @@ def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
                 found.append((one != _usual(name), weights, name, one))
     for _, _, name, one in sorted(found):
         yield name, one
+
+
+def _lifted_last(waiting: Sequence[tuple[str, str]], ndim: int) -> list[tuple[str, str]]:
+    """The models of data with so many axes first, then those that must be lifted.
+
+    Of these the one with the fewest operators comes first: every axis multiplies them, and none of
+    these models is calibrated there.
+    """
+
+    def key(one: tuple[str, str]) -> tuple[bool, int]:
+        lifted = load_config(locate(*one)).ndim < ndim
+        return one[1] != _usual(one[0]), len(load_model(*one).dictionary) if lifted else 0
+
+    return sorted(waiting, key=key)
 
 
 def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family: str) -> bool:

@@ -21,6 +21,7 @@ from opsplit.operators import Spectral
 from opsplit.predict.units import Freedom
 from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
+from opsplit.search.estimate import AGREE
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -51,6 +52,7 @@ class Code(StrEnum):
     WEAK_OPERATORS = "weak-operators"
     ALIKE = "alike"
     SIGN = "sign"
+    UNCERTAIN = "uncertain"
     MEMORY = "memory"
     STILL = "still"
     HOLES = "holes"
@@ -290,6 +292,9 @@ def about_result(
     if verdict.skill is None:
         texts.append((Code.STILL, "Nothing changes in these frames: they say no coefficient."))
     for name, value in found.identified.items():
+        if value and verdict.trusted and found.spread.get(name, 0.0) > AGREE * abs(value):
+            words = f"These frames hardly say how large {name} is: other values fit nearly as well."
+            texts.append((Code.UNCERTAIN, words))
         own = dictionary.coefficients.get(name, np.zeros(0))
         sizes = set(own[own != 0].tolist())
         # A number that all operators share is no parameter of the physics.

@@ -37,6 +37,7 @@ from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
+from opsplit.predict.verdict import Level
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
@@ -230,8 +231,9 @@ class OperatorSplitter(Shown):
             self.notes_ += (verdict.text,)
         self._calibration = known = calibration
         sure = known is not None and known.strategy == self.search_result_.strategy
-        # An interval around numbers that explain nothing would only mislead.
-        sure = sure and verdict.trusted and not any(i.code in UNLIKE for i in issues)
+        # Calibrated where the dictionary holds all terms: one that is missing spoils the others.
+        sure = sure and verdict.level is Level.EXPLAINED
+        sure = sure and not any(i.code in UNLIKE for i in issues)
         self.has_band_ = sure and known is not None and known.shown("forecast")
         intervals = self.intervals(0.9) if sure else {}
         self.coefficient_intervals_ = {

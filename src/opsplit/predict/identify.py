@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from opsplit.predict.equations import Equation
 
-LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?) (.+)")
-"""A term with a number in front of it."""
+LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?)(?:/([1-9]\d*))? (.+)")
+"""A term with a number or a fraction in front of it."""
 
 
 def equation(
@@ -49,4 +49,4 @@ def _parts(text: str) -> tuple[float, str]:
         return 1.0, f"({text})"
     sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     found = LEADING.fullmatch(rest)
-    return (sign * float(found[1]), found[2]) if found else (sign, rest)
+    return (sign * float(found[1]) / int(found[2] or 1), found[3]) if found else (sign, rest)

@@ -76,16 +76,28 @@ class Shooting:
         rows: list[list[Tensor]] = [[] for _ in made]
         for frames, moments in zip(self.window.frames, self.window.moments, strict=True):
             for run in runs(moments, LONG_GAP * self.dt):
-                seen, times = frames[run], moments[run]
-                for first in sorted({i * (len(seen) - 1) // STARTS for i in range(STARTS)}):
-                    ahead = times[first + 1 :] - times[first]
+                for firsts, ahead in _starts(moments[run]):
+                    # Runs over equal times share their calls, the shorter ones go on unseen.
+                    starts = frames[run][firsts].repeat_interleave(len(made), 0)
                     found = rollouts(
-                        self.operators, made, seen[first], ahead, self.dt, self.scheme,
+                        self.operators, made * len(firsts), starts, ahead, self.dt, self.scheme,
                         self.refinement,
                     )  # fmt: skip
-                    for row, one in zip(rows, found, strict=True):
-                        row.append((seen[first + 1 :] - one.frames).double().flatten())
+                    for number, one in enumerate(found):
+                        seen = frames[run][firsts[number // len(made)] + 1 :]
+                        left = (seen - one.frames[: len(seen)]).double().flatten()
+                        rows[number % len(made)].append(left)
         return [torch.cat(row) for row in rows]
+
+
+def _starts(times: Tensor) -> list[tuple[list[int], Tensor]]:
+    """The frames that runs begin at, those with equal steps together, and the times ahead."""
+    firsts = sorted({i * (len(times) - 1) // STARTS for i in range(STARTS)})
+    steps = times.diff()
+    # Times read from a file are rounded.
+    if torch.allclose(steps, steps.mean(), rtol=1e-4, atol=0):
+        return [(firsts, times[1:] - times[0])]
+    return [([first], times[first + 1 :] - times[first]) for first in firsts]
 
 
 def _marquardt(jacobian: Tensor, residual: Tensor, damping: float) -> Tensor:

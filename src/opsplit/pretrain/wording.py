@@ -75,12 +75,17 @@ def _signed(value: float, what: str) -> str:
 
 
 def _round(size: float) -> str:
-    """A number in a few digits; a nearly round one is round."""
-    for digits in (1, 2, 3):
+    """A number in a few digits; a nearly round one is round, a nearly third or sixth one too."""
+    for digits in (1, 2):
         short = float(f"{size:.{digits}g}")
         if math.isclose(short, size, rel_tol=NEAR):
             return f"{short:g}"
-    return f"{size:.4g}"
+    for parts in (3, 6):
+        whole = round(size * parts)
+        if 0 < whole < 10 and math.isclose(whole / parts, size, rel_tol=NEAR):
+            return f"{whole}/{parts}"
+    short = float(f"{size:.3g}")
+    return f"{short:g}" if math.isclose(short, size, rel_tol=NEAR) else f"{size:.4g}"
 
 
 def _linear(text: str, channel: str) -> str:

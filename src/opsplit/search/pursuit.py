@@ -46,6 +46,8 @@ ONWARD = 0.8
 """A round that leaves at most this share of what was left before it gets on."""
 MUCH = 0.05
 """Several more parts are looked at where more than this share of the change is left."""
+ROUNDING = 1e-6
+"""Fitting errors below this are those of single precision."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Pursuit(Strategy):
     Arguments:
         max_parts: longest composition.
         threshold: smallest relative improvement that justifies one more operator.
-        tolerance: a fitting error that needs no further parts, whatever they improve.
+        tolerance: a fitting error that needs no further parts, whatever they improve; where little
+            changes, a smaller one does.
         refine: `"none"` keeps all strengths at one, `"strengths"` fits them, `"codes"` also
             moves the codes of the picked operators through the frozen decoder.
         width: sets per length that are extended, chosen by algebra.
@@ -164,6 +167,7 @@ class Pursuit(Strategy):
             records[w].status, records[w].done = "no operator has a finite effect", True
             del promising[w]
         longest = longest if promising else 0
+        enough = self._enough(objective)
         for size in range(1, longest + 1):
             last, ahead = size == longest, {}
             brief: dict[int, Sets] = {}
@@ -187,8 +191,8 @@ class Pursuit(Strategy):
                 leader = min(alike, key=lambda t: t.error)
                 done = settle(record, leader, size, longest, self.threshold)
                 done = done and w not in hopeful
-                if not done and leader.error < self.tolerance:
-                    record.status, done = f"{size} parts fit to {self.tolerance:g}", True
+                if not done and leader.error < enough[w]:
+                    record.status, done = f"{size} parts fit to {enough[w]:.2g}", True
                 if not done and self.survivors is None:
                     ahead[w] = screens[w].extend(screens[w].by_error(promising[w], alike), self)
                 if not done and not len(ahead[w]):
@@ -206,6 +210,17 @@ class Pursuit(Strategy):
                 for tried in self.final(records[w]):
                     most = self._most(objective)
                     records[w].estimates[tried.operators] = estimate(screen, tried, most)
+
+    def _enough(self, objective: Objective) -> np.ndarray:
+        """The fitting error of every window that needs no further parts.
+
+        It is relative to the field. Where a large mean hardly changes, all errors are small, and
+        what counts is the share of the change.
+        """
+        seen = objective.observed
+        changed = (seen.targets - seen.states).flatten(2).norm(dim=2) / seen.sizes
+        least: np.ndarray = MUCH * changed.double().mean(1).numpy(force=True)
+        return np.minimum(self.tolerance, least.clip(min=min(ROUNDING, self.tolerance)))
 
     def _outlook(self, screen: Screen, now: Sets, ahead: Sets, more: int) -> float:
         """The share of the residual that each further part leaves, as algebra sees it: of one
@@ -242,7 +257,7 @@ class Pursuit(Strategy):
         strided, errors = np.full(len(sets), np.inf), np.full(len(sets), np.inf)
         trial, damping = strengths.clip(0, most), np.full(len(sets), 1e-6)
         gap = np.zeros_like(strengths)
-        live = np.arange(len(sets))
+        live, enough = np.arange(len(sets)), self._enough(objective)
         for iteration in range(1 + MOST_ROUNDS if rounds else 1):
             before = strided.copy()
             for part in np.split(live, range(objective.chunk, len(live), objective.chunk)):
@@ -273,7 +288,8 @@ class Pursuit(Strategy):
                 # Frames far apart make steps inexact: the best goes on as long as it gets on.
                 best_of = {which[i]: i for i in reversed(live)}
                 live = np.array(list(best_of.values()), dtype=np.int64)
-                live = live[(strided < ONWARD * before)[live] & (errors[live] > self.tolerance)]
+                onward = (strided < ONWARD * before) & (errors > enough[which])
+                live = live[onward[live]]
             live = live[np.isfinite(strided[live])]
             if not len(live):
                 break

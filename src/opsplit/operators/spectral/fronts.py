@@ -99,10 +99,9 @@ class Flux:
     def _godunov(self, left: Tensor, right: Tensor) -> Tensor:
         """The largest flux between the states of a face, or the smallest where they fall."""
         low, high = torch.minimum(left, right), torch.maximum(left, right)
-        among = [self.value(left), self.value(right)]
-        among += [self.value(torch.clamp(x, low, high)) for x in self._turns(left)]
-        values = torch.stack(among)
-        return torch.where(left <= right, values.amax(0), values.amin(0))
+        among = [left, right, *(torch.clamp(x, low, high) for x in self._turns(left))]
+        values = self.value(torch.cat(among, 1)).unflatten(1, (len(among), -1))
+        return torch.where(left <= right, values.amax(1), values.amin(1))
 
     def _turns(self, like: Tensor) -> list[Tensor]:
         """Where the flux of one channel has its extrema: zero, and one more for two terms."""

@@ -26,6 +26,7 @@ from opsplit.operators.family import (
     Examples,
     Initialisation,
     Multiplier,
+    OfModes,
     OperatorFamily,
     Prepared,
     Propagator,
@@ -244,25 +245,23 @@ class Spectral(OperatorFamily):
         )
 
     def _flow(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
-        shape, ndim = prepared.grid.shape, self.ndim
+        shape = prepared.grid.shape
         h = self._lasting(prepared, duration)
         active = self._active(prepared)
         if active is None:
-            march = self._march(prepared, h, duration)
-            return lambda u: field_of(march(spectrum_of(u, ndim)), shape)
+            return OfModes(self._march(prepared, h, duration), shape)
         factor = torch.exp(prepared.tensors["symbol"][:, None] * h)
         if not len(active):
             return Multiplier(factor, shape)
         own = h if h.ndim == 0 else h[active]
         march = self._march(prepared.take(active), own, duration)
 
-        def both(u: Tensor) -> Tensor:
-            spectrum = spectrum_of(u, ndim)
+        def both(spectrum: Tensor) -> Tensor:
             moved = factor * spectrum
             moved[active] = march(spectrum[active])
-            return field_of(moved, shape)
+            return moved
 
-        return both
+        return OfModes(both, shape)
 
     def _active(self, prepared: Prepared) -> Tensor | None:
         """Positions of the operators that have products (None: all of them)."""

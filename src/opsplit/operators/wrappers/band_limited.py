@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import torch
 from torch import Tensor
 
-from opsplit.fourier import low_pass
-from opsplit.operators.family import Prepared
+from opsplit.fourier import low_pass, low_passed
+from opsplit.operators.family import Multiplier, OfModes, Prepared, Propagator
 from opsplit.operators.wrappers.wrapper import Wrapper
 from opsplit.settings import Between
 
@@ -28,8 +29,16 @@ class BandLimited(Wrapper):
     share: Annotated[float, Between(1e-6, 1.0)] = 0.5
 
     def flow(self, prepared: Prepared, u: Tensor, duration: float | Tensor) -> Tensor:
-        change = self.operator.flow(prepared, u, duration) - u
-        return u + low_pass(change, prepared.grid, self.share)
+        return self.propagator(prepared, duration)(u)
+
+    def propagator(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
+        grid, inner = prepared.grid, self.operator.propagator(prepared, duration)
+        if isinstance(inner, OfModes):
+            kept, move = low_passed(grid, self.share, prepared.device), inner.move
+            if isinstance(inner, Multiplier):
+                return Multiplier(torch.where(kept, inner.factor, 1.0), inner.shape)
+            return OfModes(lambda modes: torch.where(kept, move(modes), modes), inner.shape)
+        return lambda u: u + low_pass(inner(u) - u, grid, self.share)
 
     def rate(self, prepared: Prepared, u: Tensor) -> Tensor:
         return low_pass(self.operator.rate(prepared, u), prepared.grid, self.share)

@@ -58,10 +58,10 @@ def resolved_grid(given: Grid, trained: Grid, frames: Sequence[Tensor]) -> Grid:
     shape = list(given.shape)
     for axis, word in enumerate(given.boundary):
         usual = math.ceil(given.extent[axis] / trained.spacing[axis] * (1 - CLOSE))
-        if word != "periodic" or shape[axis] <= _smooth(usual):
+        if word != "periodic" or shape[axis] <= fast_points(usual):
             continue
         needed = max(usual, 2 * _last_mode(frames, axis - given.ndim) + 2)
-        shape[axis] = min(shape[axis], _smooth(needed))
+        shape[axis] = min(shape[axis], fast_points(needed))
     return given if tuple(shape) == given.shape else replace(given, shape=tuple(shape))
 
 
@@ -77,7 +77,7 @@ def _last_mode(frames: Sequence[Tensor], axis: int) -> int:
     return int(signal[-1]) if len(signal) else 0
 
 
-def _smooth(points: int) -> int:
+def fast_points(points: int) -> int:
     """The next even number without prime factors above 5, for fast transforms."""
     found = points + points % 2
     while True:

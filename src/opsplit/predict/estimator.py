@@ -17,7 +17,6 @@ from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
-from opsplit.fourier import resample
 from opsplit.io.assemble import Flags
 from opsplit.metrics import nrmse
 from opsplit.model import AUTO, Model, load_model
@@ -29,10 +28,11 @@ from opsplit.predict.compatibility import (
 )
 from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
+from opsplit.predict.finer import forecasts, onto
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rival_ends import explained
-from opsplit.predict.rollout import MOST_STEPS, Forecast, rollouts
+from opsplit.predict.rollout import MOST_STEPS, Forecast
 from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
@@ -303,15 +303,12 @@ class OperatorSplitter(Shown):
         others = [c for c in others if c.operators != pick.operators] if deviation else []
         ahead = [t / units.time for t in times]
 
-        def run(compositions: list[Composition]) -> list[Forecast]:
-            last, dt = self._last[trajectory], found.objective.dt
-            return rollouts(
-                found.operators, compositions, last, ahead, dt, self.scheme, self.refinement_, True
-            )
-
-        # By itself, so that a band does not change the rounding of its forecast.
+        # Bands compare the forecasts of the finalists.
         with within(get_search(self.search).max_seconds):
-            made = run([pick]) + (run(others) if others else [])
+            made = forecasts(
+                found, [pick, *others], self._last[trajectory], ahead, self.scheme,
+                self.refinement_, trajectory,
+            )  # fmt: skip
         first, spread = made[0], None
         if deviation:
             observed = len(found.window.frames[trajectory])
@@ -321,7 +318,7 @@ class OperatorSplitter(Shown):
             spread = forecast_deviation(first.frames, members, missed, observed)
             spread = spread[:, self._back].double() * units.amplitude
         longer = self._walls.shape(self.observed_.grid.shape)
-        frames = self._walls.fold(units.outside(resample(first.frames, longer)))[:, self._back]
+        frames = self._walls.fold(units.outside(onto(first.frames, longer)))[:, self._back]
         # Never less than single precision, never more than the data have.
         kind = torch.promote_types(self.observed_.data.dtype, torch.float32)
         return replace(

@@ -59,10 +59,14 @@ def resolved_grid(given: Grid, trained: Grid, frames: Sequence[Tensor]) -> Grid:
     for axis, word in enumerate(given.boundary):
         usual = given.extent[axis] / trained.spacing[axis] * (1 - CLOSE)
         # A huge box first: its next smooth number of points is never found.
-        if word != "periodic" or shape[axis] <= usual or shape[axis] <= _smooth(math.ceil(usual)):
+        if (
+            word != "periodic"
+            or shape[axis] <= usual
+            or shape[axis] <= fast_points(math.ceil(usual))
+        ):
             continue
         needed = max(math.ceil(usual), 2 * _last_mode(frames, axis - given.ndim) + 2)
-        shape[axis] = min(shape[axis], _smooth(needed))
+        shape[axis] = min(shape[axis], fast_points(needed))
     return given if tuple(shape) == given.shape else replace(given, shape=tuple(shape))
 
 
@@ -78,7 +82,7 @@ def _last_mode(frames: Sequence[Tensor], axis: int) -> int:
     return int(signal[-1]) if len(signal) else 0
 
 
-def _smooth(points: int) -> int:
+def fast_points(points: int) -> int:
     """The next even number without prime factors above 5, for fast transforms."""
     found = points + points % 2
     while True:

@@ -21,6 +21,11 @@ def _carried(u: np.ndarray, d: Derivative) -> np.ndarray:
     return -sum(u[i] * d(u, axis) for i, axis in enumerate("xyz"))
 
 
+def _eaten(u: np.ndarray) -> np.ndarray:
+    meal = u[0] * u[1] / (0.4 + u[0])
+    return _stack(-meal, 0.5 * meal)
+
+
 def _turned(u: np.ndarray) -> np.ndarray:
     square = u[0] ** 2 + u[1] ** 2
     return _stack(-square * u[1], square * u[0])
@@ -57,9 +62,7 @@ FIFTH: dict[str, Equation] = {
                 ),
                 "a": Mechanism(
                     "(-n p / (0.4 + n), 0.5 n p / (0.4 + n))", 0.3, 1.5,
-                    nonlinear=lambda u, d: (
-                        u[0] * u[1] / (0.4 + u[0]) * np.reshape([-1, 0.5], (-1, *[1] * (u.ndim - 1)))
-                    ),
+                    nonlinear=lambda u, d: _eaten(u),
                 ),
                 "m": Mechanism("(0, -p)", 0.1, 0.8, nonlinear=lambda u, d: _stack(0 * u[0], -u[1])),
                 "D": Mechanism("(lap n, lap p)", 0.02, 0.2, lap),
@@ -117,7 +120,9 @@ FIFTH: dict[str, Equation] = {
         Equation(
             "epitaxy",
             {
-                "m": Mechanism("(h_x^3)_x", 0.1, 0.6, nonlinear=lambda u, d: d(d(u, "x") ** 3, "x")),
+                "m": Mechanism(
+                    "(h_x^3)_x", 0.1, 0.6, nonlinear=lambda u, d: d(d(u, "x") ** 3, "x")
+                ),
                 "s": Mechanism(
                     "-(h_xx + 0.5 h_xxxx)", 0.1, 0.6, lambda k: k**2 - 0.5 * k**4
                 ),

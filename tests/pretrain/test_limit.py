@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planting import LINE, PLANTED, VALUES, fields, planted
+from planting import LINE, PLANTED, VALUES, family, fields, planted
 
 from opsplit import OperatorSplitter, Trajectories, pretrain
 from opsplit.model import Model
@@ -128,6 +128,17 @@ def test_noise_is_not_taken_for_missing_terms_nor_missing_terms_for_noise() -> N
     )
     forced = replace(clean, data=clean.data + drift)
     assert is_weak(learn(Evidence(forced, 1.0), "D", mechanisms(forced)["D"]))
+
+
+def test_noise_does_not_make_a_structure_that_lacks_a_term_seem_as_good() -> None:
+    """With noise in both, errors are nearly equal; without it, one leaves much and one nothing."""
+    clean = planted({"h": (family(("",), ("@",)), torch.tensor([-1.0, 0.22]))}, per_value=3)
+    noise = torch.randn(clean.data.shape, generator=torch.Generator().manual_seed(1))
+    noisy = replace(clean, data=clean.data + 0.01 * noise)
+    one = learn(Evidence(noisy, 1.0), "h", mechanisms(noisy)["h"])
+    lacking, whole = one.rivals
+    assert lacking.error < 1.1 * whole.error and len(lacking.terms) < len(whole.terms)
+    assert set(used_terms(one)) == {"derivatives", "products"} and not is_weak(one)
 
 
 def test_weak_operators_never_count_as_explained(slopes: Trajectories) -> None:

@@ -8,8 +8,18 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, COMMITTED, EQUATIONS, PREDICTED, REPOSITORY, Row, read_rows
+from fifth import FIFTH
 from fourth import FOURTH
-from rounds import AFTER, FIRST_LOOK, FOURTH_AFTER, FOURTH_ROUND, SECOND_ROUND, THIRD_ROUND
+from rounds import (
+    AFTER,
+    FIFTH_AFTER,
+    FIFTH_ROUND,
+    FIRST_LOOK,
+    FOURTH_AFTER,
+    FOURTH_ROUND,
+    SECOND_ROUND,
+    THIRD_ROUND,
+)
 
 from opsplit._files import write_json
 from opsplit.report.figures import _figure
@@ -44,6 +54,8 @@ def text(rows: Rows) -> str:
         _blind(rows["ours"], THIRD, THIRD_ROUND),
         _blind(rows["blind"], FOURTH, FOURTH_ROUND),
         _blind(rows["ours"], [n for n in FOURTH if n in rows["ours"]], FOURTH_AFTER),
+        _blind(rows["blind"], FIFTH, FIFTH_ROUND),
+        _blind(rows["ours"], [n for n in FIFTH if n in rows["ours"]], FIFTH_AFTER),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 

@@ -59,6 +59,9 @@ class Learned:
     """Of short forecasts on unseen fields, relative to the change, `(E,)`."""
     noise: Tensor
     """The part of that error which white noise in the frames explains, `(E,)`."""
+    lasting: Tensor
+    """Error of forecasts to the last frame of unseen trajectories, relative to the change until
+    then and without noise, `(E,)`: errors of a step may grow."""
     rivals: tuple[Rival, ...]
     complete: bool = True
     """Whether there was time for all that could be tried."""
@@ -127,9 +130,22 @@ def learn(
         parameters = pooled(family, parameters, labels, [*train, *check], evidence)
     found = errors(family, parameters, check, grid)
     floor = noise_floor(family, parameters, check, noise, grid)
+    whole = evidence.whole_pairs(environments)
+    lasting = beyond_noise(
+        errors(family, parameters, whole, grid),
+        noise_floor(family, parameters, whole, noise, grid),
+    )
     rivals = tuple(rival for rival, *_ in tried)
     return Learned(
-        name, tuple(environments), family, parameters, found, floor, rivals, not limit.hit
+        name,
+        tuple(environments),
+        family,
+        parameters,
+        found,
+        floor,
+        lasting,
+        rivals,
+        not limit.hit,
     )
 
 

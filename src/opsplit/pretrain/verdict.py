@@ -14,7 +14,7 @@ from opsplit.pretrain.structure import Learned, used_terms
 
 GOOD = 0.05
 """Operators serve in compositions where they leave less than this share of the change on average,
-and no environment leaves ten times as much."""
+and no environment leaves ten times as much: in a step, and in forecasts of whole trajectories."""
 MOST_NOISE = 0.6
 """Where noise makes more than this share of the change, nothing is known about the rest."""
 ALIKE = 0.02
@@ -47,6 +47,7 @@ def _row(one: Learned, known: Mapping[str, Tensor]) -> dict[str, Any]:
         "worst": float(one.error.max()),
         "noise": float(one.noise.mean()),
         "beyond_noise": float(left.mean()),
+        "lasting": float(one.lasting.mean()),
         "environments": len(one.environments),
         "complete": one.complete,
         "quality": [
@@ -54,6 +55,7 @@ def _row(one: Learned, known: Mapping[str, Tensor]) -> dict[str, Any]:
                 "coefficients": {k: float(v[i]) for k, v in known.items() if float(v[i])},
                 "error": float(one.error[place]),
                 "beyond_noise": float(left[place]),
+                "lasting": float(one.lasting[place]),
             }
             for place, i in enumerate(one.environments)
         ],
@@ -70,8 +72,8 @@ def _sentences(
     out = ["good for compositions"]
     if weak:
         out = [
-            f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
-            "few frames, or terms that no structure has)"
+            f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left, in a step or "
+            "at the end of a trajectory: noise, too few frames, or terms that no structure has)"
         ]
     noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
     if noisy:
@@ -134,10 +136,11 @@ def is_weak(one: Learned) -> bool:
 
     A mechanism without any term has learned nothing, even if nothing changes in its frames.
     """
-    left = beyond_noise(one.error, one.noise)
+    both = beyond_noise(one.error, one.noise), one.lasting
     hidden = float(one.noise.mean()) > MOST_NOISE
     empty = one.mechanism != "none" and not any(used_terms(one).values())
-    return empty or hidden or float(left.mean()) > GOOD or float(left.max()) > 10 * GOOD
+    large = any(float(x.mean()) > GOOD or float(x.max()) > 10 * GOOD for x in both)
+    return empty or hidden or large
 
 
 def quality_words(row: dict[str, Any]) -> str:
@@ -145,7 +148,7 @@ def quality_words(row: dict[str, Any]) -> str:
     words = []
     for one in row.get("quality", ()):
         values = " ".join(f"{k} = {v:.4g}" for k, v in one["coefficients"].items())
-        mark = " (weak)" if one["beyond_noise"] > GOOD else ""
+        mark = " (weak)" if max(one["beyond_noise"], one["lasting"]) > GOOD else ""
         mark = mark or (" (noise)" if one["error"] > GOOD else "")
         words.append(f"{values or 'none'}: {one['error']:.1e}{mark}")
     return ", ".join(words)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from opsplit.predict.equations import Equation
 
-LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?) (.+)")
-"""A term with a number in front of it."""
+LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?)(?: (.+))?")
+"""A term with a number in front of it, or a number alone."""
 
 
 def equation(
@@ -33,7 +33,7 @@ def equation(
         if intervals and name in intervals:
             low, high = intervals[name]
             number = f"({number} ± {abs(factor) * (high - low) / 2:.1g})"
-        words += f" {sign} {number} {term}"
+        words += f" {sign} {number} {term}".rstrip()
     if not words:
         return Equation("u_t = (no coefficients known)")
     return Equation("u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:]))
@@ -49,4 +49,4 @@ def _parts(text: str) -> tuple[float, str]:
         return 1.0, f"({text})"
     sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     found = LEADING.fullmatch(rest)
-    return (sign * float(found[1]), found[2]) if found else (sign, rest)
+    return (sign * float(found[1]), found[2] or "") if found else (sign, rest)

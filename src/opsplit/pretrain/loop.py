@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -148,7 +148,9 @@ def _run(
     title = "encoder" if config.start.encoder_only else "pretrain"
     unit = " of copying" if config.measure == "change" else ""
     # Processes that train together must also stop together.
-    alone = waiting_interrupts() if execution.processes == 1 else nullcontext([])
+    alone: AbstractContextManager[list[bool]] = nullcontext([])
+    if execution.processes == 1:
+        alone = waiting_interrupts()
     bar = Progress(title, enabled=curve is not None and not execution.quiet)
     with alone as interrupted, bar:
         while done < 1 and not interrupted:

@@ -55,7 +55,8 @@ was run, and the rows are kept as they came; `hot-rod` was simulated again befor
 training, with smaller steps, because the solver lost half of its test trajectories. `hot-rod` has
 a mean of 300, noise of 1 % in the training frames and 4 values of every coefficient;
 `landau-lifshitz` and `lorenz-line` have three channels, `burgers-3d` three channels in three
-dimensions (the last two were not measured for want of time); `nano-mkdv` is measured in metres and seconds, in a box of 2e-7; `growing-surface` has
+dimensions (the last two were not measured for want of time); `nano-mkdv` is measured in metres
+and seconds, in a box of 2e-7; `growing-surface` has
 a constant rate and coefficients of both signs; `epitaxy` lies between insulated walls; in the
 training data of `threshold-mixture` all coefficients act at once. No structure has the cube of a
 slope (`epitaxy`), the exponential (`ignition`) or the neighbourhood (`distant-fisher`). The machine

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
+from fifth import FIFTH
 from fourth import FOURTH
 
 WORDS = {
@@ -31,7 +32,8 @@ GROUPS = {
     "second": [*SECOND],
     "third": [*THIRD],
     "fourth": [*FOURTH],
-    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH],
+    "fifth": [*FIFTH],
+    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH, *FIFTH],
     "all": [*ALL],
 }
 EXAMPLES = """examples:

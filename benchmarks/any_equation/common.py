@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from blind import BLIND
 from equations import EQUATIONS, Equation
+from fifth import FIFTH
 from fourth import FOURTH
 
 from opsplit._files import origin
 
-ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH}
+ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH}
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "benchmarks" / "results" / "any_equation.json"
 OBSERVED, PREDICTED = 16, 34

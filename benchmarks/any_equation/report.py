@@ -8,8 +8,18 @@ from pathlib import Path
 
 from blind import FIRST, SECOND, THIRD
 from common import ALL, COMMITTED, EQUATIONS, PREDICTED, REPOSITORY, Row, read_rows
+from fifth import FIFTH
 from fourth import FOURTH
-from rounds import AFTER, FIRST_LOOK, FOURTH_AFTER, FOURTH_ROUND, SECOND_ROUND, THIRD_ROUND
+from rounds import (
+    AFTER,
+    FIFTH_AFTER,
+    FIFTH_ROUND,
+    FIRST_LOOK,
+    FOURTH_AFTER,
+    FOURTH_ROUND,
+    SECOND_ROUND,
+    THIRD_ROUND,
+)
 
 from opsplit._files import write_json
 from opsplit.report.figures import _figure
@@ -44,6 +54,8 @@ def text(rows: Rows) -> str:
         _blind(rows["ours"], THIRD, THIRD_ROUND),
         _blind(rows["blind"], FOURTH, FOURTH_ROUND),
         _blind(rows["ours"], [n for n in FOURTH if n in rows["ours"]], FOURTH_AFTER),
+        _blind(rows["blind"], FIFTH, FIFTH_ROUND),
+        _blind(rows["ours"], [n for n in FIFTH if n in rows["ours"]], FIFTH_AFTER),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 
@@ -66,8 +78,9 @@ unless the text says otherwise.
 
 Rows were measured at several states of the code; the commits are listed at the end.
 
-The targets below allow 10 minutes of training. These runs had {budget} minutes of one core (0.25
-to 2 for the equations further below). The operators are found at the beginning and do not change
+The targets below allow 10 minutes of training. These runs had {budget} minutes with one thread
+(0.25 to 2 for the equations further below). The operators are found at the beginning and do not
+change
 after that; more minutes train only the encoder, which these forecasts do not use."""
 
 

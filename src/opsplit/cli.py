@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 # Only what is imported at once: before `main` begins, an interrupt ends in a traceback.
+from opsplit._interrupts import waiting_interrupts
 from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
 from opsplit.errors import OpsplitError
@@ -72,29 +71,9 @@ def parse(arguments: list[str]) -> Common:
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """Inside, an interrupt waits for the end: half of a library would be taken for the whole.
-
-    A second interrupt ends the process at once.
-    """
-    heard = []
-
-    def hear(*_: Any) -> None:
-        heard.append(True)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not usual or threading.current_thread() is not threading.main_thread():
-        with _no_collection():
-            yield
-        return
-    signal.signal(signal.SIGINT, hear)
-    try:
-        with _no_collection():
-            yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if heard:
-            raise KeyboardInterrupt
+    """Inside, an interrupt waits for the end: half of a library would be taken for the whole."""
+    with waiting_interrupts(), _no_collection():
+        yield
 
 
 @contextmanager
@@ -165,8 +144,9 @@ def main(arguments: list[str] | None = None) -> None:
         _end(plain(f"{error.strerror or error}{where}"), 2)
     except MemoryError:
         _end("this needs more memory than there is; ask for less.", 2)
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
+    except KeyboardInterrupt as stop:
+        # A command that can be continued says how.
+        _end(": ".join(["interrupted", *map(str, stop.args)]), 130)
 
 
 def _end(words: str, code: int) -> NoReturn:

@@ -34,6 +34,11 @@ def test_an_equation_is_written_with_its_signs(
     assert equation(coefficients, TERMS) == written
 
 
+def test_a_constant_rate_is_a_number_alone() -> None:
+    terms = {"f": "1", "h": "-3e+02", "D": "2e+08 u_xx"}
+    assert equation({"f": 0.25, "D": 2.0, "h": 1.0}, terms) == "u_t = 0.25 + 4e+08 u_xx - 300"
+
+
 @given(
     values=st.dictionaries(
         st.sampled_from(sorted(TERMS)), st.floats(-100, 100, allow_subnormal=False), min_size=1

@@ -71,5 +71,6 @@ PLANTED = {
     "quartic flux": (family((), ("0*0*0*0@x",)), [-0.05]),
     "potential": (family(("px",), ()), [1.0]),
     "slope": (family((), ("0:x*0:x",)), [-0.1]),
+    "flux of the slope": (family((), ("0:x*0:x*0:x@x",)), [0.01]),
     "fractional": (family(("abs.half",), ()), [-0.2]),
 }

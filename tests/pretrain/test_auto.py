@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from opsplit.model import Model
 from opsplit.pretrain import Budget, Execution
 from opsplit.pretrain.config import TrainConfig, preset_settings
 from opsplit.pretrain.data import load
+from opsplit.pretrain.loop import Training
 
 
 def reaction_diffusion(
@@ -92,13 +94,51 @@ def test_a_name_never_changes_a_result(data: Trajectories, tmp_path: Path) -> No
     assert torch.equal(a.codes, b.codes) and a.family == b.family
 
 
-def test_interrupted_and_resumed_equals_uninterrupted(data: Trajectories, tmp_path: Path) -> None:
-    whole = pretrain(data, tmp_path / "a", training=short(20), preset="tiny", execution=QUIET)
-    pretrain(data, tmp_path / "b", training=short(10), preset="tiny", execution=QUIET)
-    (tmp_path / "b" / "metrics.json").unlink()
-    again = pretrain(data, tmp_path / "b", training=short(20), preset="tiny", execution=QUIET)
-    assert torch.equal(whole.dictionary.parts[0].codes, again.dictionary.parts[0].codes)
-    assert whole.metrics["steps"] == again.metrics["steps"] == 20
+def test_an_interrupt_saves_and_changes_nothing(
+    data: Trajectories, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Ctrl-C in the middle of a step: it is made, saved, and the same command goes on from it."""
+    file, made = data.save(tmp_path / "mine.npz"), Training.make_step
+
+    def interrupted(training: Training, done: float) -> None:
+        if training.step == 7:
+            signal.raise_signal(signal.SIGINT)
+        made(training, done)
+
+    def run(out: str) -> None:
+        main(["pretrain", "mine", "--data", str(file), "--preset", "tiny", "--steps", "12",
+              "--threads", "1", "--out", str(tmp_path / out)])  # fmt: skip
+
+    run("whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "make_step", interrupted)
+        with pytest.raises(SystemExit) as stop:
+            run("halves")
+    assert stop.value.code == 130
+    said = capsys.readouterr().err
+    assert "the same command goes on" in said and "structure forecasts already" in said
+    assert len(Model.load(tmp_path / "halves" / "structure").dictionary) == 8
+    run("halves")
+    whole, halves = (Model.load(tmp_path / n).disco.state_dict() for n in ("whole", "halves"))
+    assert all(torch.equal(whole[k], halves[k]) for k in whole)
+    a, b = (Model.load(tmp_path / n).dictionary.parts[0].codes for n in ("whole", "halves"))
+    assert torch.equal(a, b)
+
+
+def test_an_interrupt_before_anything_is_stored_says_so(
+    data: Trajectories, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    file = data.save(tmp_path / "mine.npz")
+    monkeypatch.setattr("opsplit.pretrain.run.learn_structure", interrupted)
+    with pytest.raises(SystemExit):
+        main(["pretrain", "mine", "--data", str(file), "--out", str(tmp_path / "run")])
+    assert "nothing is stored yet; the same command begins again" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_command_prints_and_stores_the_choice(
@@ -111,6 +151,9 @@ def test_the_command_prints_and_stores_the_choice(
     said = capsys.readouterr().out
     assert "verdict: good for compositions" in said and "polynomial of degree 3" in said
     card = (out / "README.md").read_text()
+    # Every environment by its coefficient.
+    for value in ("r = 0.5: ", "r = 3: ", "D = 0.005: ", "D = 0.03: "):
+        assert value in said and value in card
     assert "## Structure" in card and "Verdict: good" in card
     loaded = Model.load(out)
     assert loaded.dictionary.terms["r"].text == "u - u^3"

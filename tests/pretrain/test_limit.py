@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planting import LINE, PLANTED, VALUES, fields, planted
+from planting import LINE, PLANTED, VALUES, family, fields, planted
 
 from opsplit import OperatorSplitter, Trajectories, pretrain
 from opsplit.model import Model
@@ -23,6 +23,7 @@ from opsplit.pretrain.auto import (
 from opsplit.pretrain.config import preset_settings
 from opsplit.pretrain.evidence import Evidence, white_noise
 from opsplit.pretrain.limit import Limit
+from opsplit.pretrain.refine import errors
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import learn, mechanisms, used_terms
 from opsplit.pretrain.verdict import is_weak, structure_words
@@ -128,6 +129,33 @@ def test_noise_is_not_taken_for_missing_terms_nor_missing_terms_for_noise() -> N
     )
     forced = replace(clean, data=clean.data + drift)
     assert is_weak(learn(Evidence(forced, 1.0), "D", mechanisms(forced)["D"]))
+
+
+def test_noise_does_not_make_a_structure_that_lacks_a_term_seem_as_good() -> None:
+    """With noise in both, errors are nearly equal; without it, one leaves much and one nothing."""
+    clean = planted({"h": (family(("",), ("@",)), torch.tensor([-1.0, 0.22]))}, per_value=3)
+    noise = torch.randn(clean.data.shape, generator=torch.Generator().manual_seed(1))
+    noisy = replace(clean, data=clean.data + 0.01 * noise)
+    one = learn(Evidence(noisy, 1.0), "h", mechanisms(noisy)["h"])
+    lacking, whole = one.rivals
+    assert lacking.error < 1.1 * whole.error and len(lacking.terms) < len(whole.terms)
+    assert set(used_terms(one)) == {"derivatives", "products"} and not is_weak(one)
+
+
+def test_errors_of_a_step_that_grow_make_a_mechanism_weak() -> None:
+    """A rate g that is wrong by a share d: a step misses d of its change, a forecast until T
+    `(exp(d g T) - 1) / (1 - exp(-g T))`."""
+    data = planted({"g": (family(("",), ()), torch.tensor([10.0]))})
+    evidence, environments = Evidence(data, 1.0), mechanisms(data)["g"]
+    one = learn(evidence, "g", environments)
+    assert float(one.lasting.max()) < 1e-5 and not is_weak(one)
+    share, rate = 0.01, 10 * torch.tensor(VALUES).double() * 19 * data.dt
+    found = errors(
+        one.family, (1 + share) * one.parameters, evidence.whole_pairs(environments), data.grid
+    )
+    expected = ((share * rate).exp() - 1) / (1 - (-rate).exp())
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=0)
+    assert is_weak(replace(one, lasting=torch.tensor([0.01, 0.02, 0.2])))
 
 
 def test_weak_operators_never_count_as_explained(slopes: Trajectories) -> None:

@@ -113,7 +113,21 @@ class Pretrain(Common):
 
     def _result(self) -> dict[str, Any]:
         """Train, and say how it went."""
-        return (self._recipe() if self.recipe is not None else self._train()).metrics
+        try:
+            return (self._recipe() if self.recipe is not None else self._train()).metrics
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._how_to_go_on()) from None
+
+    def _how_to_go_on(self) -> str:
+        """What an interrupted training leaves, and what to do with it."""
+        assert self.out is not None
+        structure = self.out / "structure"
+        if not (self.out / "resume.safetensors").exists() and not structure.exists():
+            return "nothing is stored yet; the same command begins again"
+        words = f"{self.out} holds what was trained; the same command goes on from there"
+        if (structure / "metrics.json").exists():
+            words += f", and --model {structure} forecasts already"
+        return words
 
     def _words(self, result: dict[str, Any]) -> str:
         """The result for people."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from opsplit.predict.equations import Equation
 
-LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?)(?:/([1-9]\d*))? (.+)")
-"""A term with a number or a fraction in front of it."""
+LEADING = re.compile(r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?)(?:/([1-9]\d*))?(?: (.+))?")
+"""A term with a number or a fraction in front of it, or a number alone."""
 
 
 def equation(
@@ -33,7 +33,7 @@ def equation(
         if intervals and name in intervals:
             low, high = intervals[name]
             number = f"({number} ± {abs(factor) * (high - low) / 2:.1g})"
-        words += f" {sign} {number} {term}"
+        words += f" {sign} {number} {term}".rstrip()
     if not words:
         return Equation("u_t = (no coefficients known)")
     return Equation("u_t = " + (words[3:] if words.startswith(" +") else "-" + words[3:]))
@@ -49,4 +49,6 @@ def _parts(text: str) -> tuple[float, str]:
         return 1.0, f"({text})"
     sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     found = LEADING.fullmatch(rest)
-    return (sign * float(found[1]) / int(found[2] or 1), found[3]) if found else (sign, rest)
+    if not found:
+        return sign, rest
+    return sign * float(found[1]) / int(found[2] or 1), found[3] or ""

@@ -7,8 +7,10 @@ needs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,13 +63,15 @@ class Structure:
     family: Spectral
     parameters: Tensor
     """Of all mechanisms together, `(E, P)`."""
+    coefficients: dict[str, Tensor]
+    """Of every environment, `(E,)`."""
     pure: Tensor | None = None
     """What one unit of every coefficient does, `(coefficient, P)`, where several act together and
     could be told apart."""
 
     def report(self) -> dict[str, Any]:
         """Choices, rivals and errors as plain values."""
-        return report(self.learned, self.parameters, self.pure is not None) | {
+        return report(self.learned, self.parameters, self.coefficients, self.pure is not None) | {
             "seconds": self.seconds
         }
 
@@ -84,13 +88,13 @@ def learn_structure(
     learned = []
     with Progress("structure", enabled=not quiet, every=10.0) as bar:
         for i, (name, environments) in enumerate(found.items()):
-            bar.update(i / len(found), f"mechanism {name}")
             labels = None
             if name in coefficients:
                 labels = coefficients[name][list(environments)].double()
             # Simple mechanisms need little: one may take twice its share, if others leave it.
             own = limit.part(2 / (len(found) - i + 1))
-            learned.append(learn(evidence, name, environments, labels, own))
+            tell = partial(_tell, bar, limit, i / len(found), name)
+            learned.append(learn(evidence, name, environments, labels, own, tell))
     family, parameters = join(learned, evidence)
     if not parameters.shape[1]:
         raise OpsplitError(
@@ -102,7 +106,15 @@ def learn_structure(
     if mixed and not any(map(is_weak, learned)):
         pure = separate(family, parameters, coefficients, mixed, evidence)
     seconds = limit.now() - began
-    return Structure(tuple(learned), evidence, seconds, family, parameters, pure)
+    return Structure(tuple(learned), evidence, seconds, family, parameters, coefficients, pure)
+
+
+def _tell(
+    bar: Progress, limit: Limit, done: float, name: str, structure: str, error: float
+) -> None:
+    """A line of progress; the work ends with its time at the latest."""
+    best = f", error so far {error:.2g} of copying" if error < math.inf else ""
+    bar.update(max(done, limit.used()), f"mechanism {name}: {structure}{best}")
 
 
 def assemble(

@@ -8,6 +8,7 @@ from typing import Any
 from opsplit._files import write_text
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.pretrain.config import TrainConfig, flat
+from opsplit.pretrain.verdict import quality_words
 
 
 def write_card(
@@ -70,6 +71,8 @@ def _structure(result: dict[str, Any]) -> str:
         rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
         terms = ", ".join(f"`{t or 'identity'}`" for t in row["terms"])
         lines.append(f"| {row['mechanism']} | {terms} | {row['error']:.2g} | {rivals} |")
+    lines += ["", "Every environment and its error:", ""]
+    lines += [f"- {quality_words(row)}" for row in result["structure"]["mechanisms"]]
     return "\n".join([*lines, "", f"Verdict: {result['structure']['verdict']}.", "", ""])
 
 

@@ -15,7 +15,7 @@ from opsplit.operators.spectral.products import parse
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import ENOUGH, STEPS, refined, with_steps
 from opsplit.pretrain.limit import Limit
-from opsplit.pretrain.refine import Pairs, errors, necessity
+from opsplit.pretrain.refine import Pairs, beyond_noise, errors, necessity
 
 SIMPLER = 1.1
 """A simpler structure is taken where its error is at most this many times the best."""
@@ -31,10 +31,15 @@ NEEDED = 3.0
 
 def shortened(
     family: Spectral, parameters: Tensor, train: Sequence[Pairs], check: Sequence[Pairs],
-    evidence: Evidence, limit: Limit,
+    floor: Tensor, evidence: Evidence, limit: Limit,
 ) -> tuple[Spectral, Tensor]:  # fmt: skip
-    """Drop weights as long as forecasts of unseen fields do not get worse."""
-    error = float(errors(family, parameters, check, evidence.grid).mean())
+    """Drop weights as long as forecasts of unseen fields do not get worse.
+
+    Arguments:
+        floor: errors `(E,)` that noise in the frames makes.
+    """
+    found = errors(family, parameters, check, evidence.grid)
+    error = float(beyond_noise(found, floor).mean())
     while True:
         free = parameters.ne(0).any(0).nonzero()[:, 0]
         if len(free) < 2 or limit.over():
@@ -48,7 +53,8 @@ def shortened(
             less = parameters.clone()
             less[:, place] = 0
             own, less = refined(family, less, train, evidence, limit)
-            now = float(errors(own, less, check, evidence.grid).mean())
+            found = errors(own, less, check, evidence.grid)
+            now = float(beyond_noise(found, floor).mean())
             if best is None or now < best[0]:
                 best = (now, own, less)
         if best is None or best[0] > 1.1 * error + 0.1 * ENOUGH:

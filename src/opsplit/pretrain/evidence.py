@@ -67,6 +67,13 @@ class Evidence:
         """Pairs of states one and four frames apart (one, if there are few frames)."""
         return self._draw(self.unseen if unseen else self.fit, environments, seed)
 
+    def whole_pairs(self, environments: Sequence[int]) -> list[Pairs]:
+        """The first and the last frame of unseen trajectories."""
+        some = [self.unseen[i] for i in environments]
+        count, frames = (min(u.shape[axis] for u in some) for axis in (0, 1))
+        first, last = (torch.stack([u[:count, t] for u in some]) for t in (0, frames - 1))
+        return [Pairs(first, last, (frames - 1) * self.dt)]
+
     def front_pairs(self, environments: Sequence[int], seed: int) -> tuple[list[int], list[Pairs]]:
         """Pairs of states with fronts, and the places of the environments that have some."""
         places = [i for i, e in enumerate(environments) if len(self.fronts[e])]

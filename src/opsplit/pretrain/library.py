@@ -52,6 +52,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
         ("conservative polynomial", "fluxes", _conservative(channels, axes)),
         ("products with derivatives", "products", _slopes(channels, axes)),
         ("fluxes along curvature", "products", _stresses(channels, axes)),
+        ("fluxes of the slope", "products", _steep(channels, axes)),
         ("products with potentials", "products", _potentials(channels, axes)),
     ):
         before = len(held)
@@ -147,6 +148,16 @@ def _stresses(channels: int, axes: str) -> Iterator[Atom]:
     for channel, a in product(range(channels), axes):
         for power in (1, 2, 3) if channels == 1 else (1,):
             yield Atom("*".join([f"{channel}"] * power) + f"*{channel}:{a}.lap@{a}", linear=False)
+
+
+def _steep(channels: int, axes: str) -> Iterator[Atom]:
+    """Fluxes `|grad u|^2 grad u` and `grad |grad u|^2`, as growing surfaces have them."""
+    if channels > 1:
+        return
+    for a, b in product(axes, repeat=2):
+        yield Atom(f"0:{a}*0:{b}*0:{b}@{a}" if a <= b else f"0:{b}*0:{b}*0:{a}@{a}", linear=False)
+    for a in axes:
+        yield Atom(f"0:{a}*0:{a}@lap", linear=False)
 
 
 def _potentials(channels: int, axes: str) -> Iterator[Atom]:

@@ -18,13 +18,17 @@ class Limit:
     def __init__(
         self, seconds: float = math.inf, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self.now, self.end = now, now() + seconds
+        self.now, self.end, self.seconds = now, now() + seconds, seconds
         self.hit = False
         """Whether anything was left out."""
 
     def left(self) -> float:
         """Seconds until the end."""
         return self.end - self.now()
+
+    def used(self) -> float:
+        """The share of the time that has passed; zero if there is no end."""
+        return 1 - self.left() / self.seconds if 0 < self.seconds < math.inf else 0.0
 
     def over(self) -> bool:
         """Whether the end has come; whoever asks leaves the rest of the work out then."""

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from opsplit._files import read_json, write_json
+from opsplit._interrupts import waiting_interrupts
 from opsplit._processes import die_with_parent
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
@@ -143,8 +145,15 @@ def _run(
     training = Training(fabric, model, config, source, folder, now)
     curve = Curve(training, execution.logger) if fabric.is_global_zero else None
     done = training.clock.done(training.step)
-    with Progress("pretrain", enabled=curve is not None and not execution.quiet) as bar:
-        while done < 1:
+    title = "encoder" if config.start.encoder_only else "pretrain"
+    unit = " of copying" if config.measure == "change" else ""
+    # Processes that train together must also stop together.
+    alone: AbstractContextManager[list[bool]] = nullcontext([])
+    if execution.processes == 1:
+        alone = waiting_interrupts()
+    bar = Progress(title, enabled=curve is not None and not execution.quiet)
+    with alone as interrupted, bar:
+        while done < 1 and not interrupted:
             training.make_step(done)
             done = training.clock.done(training.step)
             if training.step % config.budget.validate_every == 0 or done >= 1:
@@ -153,7 +162,9 @@ def _run(
                     curve.write(row)
             if training.clock.save_is_due(training.step):
                 training.save()
-            bar.update(done, f"step {training.step}  error {training.running:.5f}")
+            bar.update(done, f"step {training.step}  error {training.running:.5f}{unit}")
+        if interrupted:
+            training.save()
     # A budget that ended before the first new step still leaves the row of its last step.
     if curve is not None and not curve.has(training.step):
         curve.write(training.validation())

@@ -16,6 +16,8 @@ STEP = 1e-4
 """Difference quotients change a weight by this share of its size."""
 QUIET = 0.1
 """States that change less than this share of the usual change count less."""
+UNSURE = 1.1
+"""Squared errors up to so many times those of the noise in the frames are noise."""
 CONVERGED = 0.02
 """Iterations end once none lowers the squared error by more than this share."""
 
@@ -84,6 +86,11 @@ def noise_floor(
         total = moved.nan_to_num(0.0, 0.0) + points * noise.square().sum(1, keepdim=True)
         each.append(total / p.change().square())
     return torch.cat(each, 1).mean(1).sqrt()
+
+
+def beyond_noise(error: Tensor, noise: Tensor) -> Tensor:
+    """Errors `(E,)` without the part that noise in the frames explains."""
+    return (error.square() - UNSURE * noise.square()).clamp_min(0).sqrt()
 
 
 def refine(

@@ -7,7 +7,7 @@ between frames and are refined through the real flow. Names of equations play no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,7 +28,7 @@ from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import ENOUGH, make_family, refined, with_steps
 from opsplit.pretrain.library import Atom, Library, atoms_of, saturation, stages
 from opsplit.pretrain.limit import Limit
-from opsplit.pretrain.refine import errors, noise_floor
+from opsplit.pretrain.refine import beyond_noise, errors, noise_floor
 from opsplit.pretrain.regression import moments, select
 from opsplit.trajectories import Trajectories
 
@@ -59,6 +59,9 @@ class Learned:
     """Of short forecasts on unseen fields, relative to the change, `(E,)`."""
     noise: Tensor
     """The part of that error which white noise in the frames explains, `(E,)`."""
+    lasting: Tensor
+    """Error of forecasts to the last frame of unseen trajectories, relative to the change until
+    then and without noise, `(E,)`: errors of a step may grow."""
     rivals: tuple[Rival, ...]
     complete: bool = True
     """Whether there was time for all that could be tried."""
@@ -86,43 +89,63 @@ def mechanisms(data: Trajectories) -> dict[str, tuple[int, ...]]:
 
 def learn(
     evidence: Evidence, name: str, environments: Sequence[int], labels: Tensor | None = None,
-    limit: Limit | None = None,
+    limit: Limit | None = None, tell: Callable[[str, float], None] | None = None,
 ) -> Learned:  # fmt: skip
     """The structure of one mechanism: the simplest among those that forecast unseen fields best.
 
     Arguments:
         labels: the coefficient of every environment, where the mechanism has a single one.
         limit: when to be content with the best so far.
+        tell: hears every structure that is tried, and the least error so far.
     """
     grid, limit = evidence.grid, limit or Limit()
     train = evidence.pairs(environments, unseen=False, seed=1)
     check = evidence.pairs(environments, unseen=True, seed=2)
-    tried: list[tuple[Rival, Spectral, Tensor]] = []
+    noise = torch.stack([evidence.noise[i] for i in environments])
+    tried: list[tuple[Rival, Tensor, Spectral, Tensor]] = []
     for candidate in _candidates(evidence, environments, limit):
         if tried and limit.over():
             break
+        if tell is not None:
+            tell(candidate.title, min((t[0].error for t in tried), default=math.inf))
         family, parameters = _build(candidate, evidence)
         family = with_steps(family, parameters, train, evidence)
         family, parameters = refined(family, parameters, train, evidence, limit)
-        error = float(errors(family, parameters, check, grid).mean())
+        found = errors(family, parameters, check, grid)
+        error = float(found.mean())
         texts = tuple(sorted({atom.text for terms in candidate.terms for atom in terms}))
-        tried.append((Rival(candidate.title, texts, error), family, parameters))
+        tried.append((Rival(candidate.title, texts, error), found, family, parameters))
         if error < ENOUGH:
             break
-    least = min(rival.error for rival, *_ in tried)
-    able = [t for t in tried if t[0].error <= SIMPLER * least + ENOUGH]
-    _, family, parameters = min(able, key=lambda t: len(t[0].terms))
+    # Noise in the frames is in all errors alike, and would make structures seem equally good.
+    _, _, family, parameters = min(tried, key=lambda t: t[0].error)
+    floor = noise_floor(family, parameters, check, noise, grid)
+    left = [float(beyond_noise(found, floor).mean()) for _, found, *_ in tried]
+    able = [t for t, x in zip(tried, left, strict=True) if x <= SIMPLER * min(left) + ENOUGH]
+    _, _, family, parameters = min(able, key=lambda t: len(t[0].terms))
     family, parameters = dealiased(family, parameters, train, check, evidence, limit)
     family, parameters = sharpened(family, parameters, environments, train, evidence, limit)
-    family, parameters = shortened(family, parameters, train, check, evidence, limit)
+    family, parameters = shortened(family, parameters, train, check, floor, evidence, limit)
     if labels is not None:
         parameters = pooled(family, parameters, labels, [*train, *check], evidence)
     found = errors(family, parameters, check, grid)
-    size = torch.stack([evidence.noise[i] for i in environments])
-    floor = noise_floor(family, parameters, check, size, grid)
+    floor = noise_floor(family, parameters, check, noise, grid)
+    whole = evidence.whole_pairs(environments)
+    lasting = beyond_noise(
+        errors(family, parameters, whole, grid),
+        noise_floor(family, parameters, whole, noise, grid),
+    )
     rivals = tuple(rival for rival, *_ in tried)
     return Learned(
-        name, tuple(environments), family, parameters, found, floor, rivals, not limit.hit
+        name,
+        tuple(environments),
+        family,
+        parameters,
+        found,
+        floor,
+        lasting,
+        rivals,
+        not limit.hit,
     )
 
 

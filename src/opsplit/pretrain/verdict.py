@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from opsplit.pretrain.refine import beyond_noise
 from opsplit.pretrain.structure import Learned, used_terms
 
 GOOD = 0.05
 """Operators serve in compositions where they leave less than this share of the change on average,
-and no environment leaves ten times as much."""
-UNSURE = 1.1
-"""Squared errors up to so many times those of the noise in the frames are noise."""
+and no environment leaves ten times as much: in a step, and in forecasts of whole trajectories."""
 MOST_NOISE = 0.6
 """Where noise makes more than this share of the change, nothing is known about the rest."""
 ALIKE = 0.02
 """Mechanisms whose weights add up to less than this, with factors of unit size, are alike."""
 
 
-def report(learned: Sequence[Learned], parameters: Tensor, separated: bool) -> dict[str, Any]:
+def report(
+    learned: Sequence[Learned], parameters: Tensor, known: Mapping[str, Tensor], separated: bool
+) -> dict[str, Any]:
     """Choices, rivals, errors and the verdict as plain values.
 
     Arguments:
         parameters: weights `(E, P)` of all environments.
+        known: their coefficients, `(E,)` each.
         separated: whether mechanisms that act together could be told apart.
     """
-    rows = [_row(one) for one in learned]
+    rows = [_row(one, known) for one in learned]
     weak = [one.mechanism for one in learned if is_weak(one)]
     mixed = [] if separated else [row["mechanism"] for row in rows if "+" in row["mechanism"]]
     verdict = "; ".join(_sentences(rows, weak, separated, alike(learned, parameters)))
     return {"verdict": verdict, "weak": weak, "mixed": mixed, "mechanisms": rows}
 
 
-def _row(one: Learned) -> dict[str, Any]:
+def _row(one: Learned, known: Mapping[str, Tensor]) -> dict[str, Any]:
+    left = beyond_noise(one.error, one.noise)
     return {
         "mechanism": one.mechanism,
         "terms": sorted({t for kind in used_terms(one).values() for t in kind}),
         "error": float(one.error.mean()),
         "worst": float(one.error.max()),
         "noise": float(one.noise.mean()),
-        "beyond_noise": float(beyond_noise(one).mean()),
+        "beyond_noise": float(left.mean()),
+        "lasting": float(one.lasting.mean()),
         "environments": len(one.environments),
         "complete": one.complete,
+        "quality": [
+            {
+                "coefficients": {k: float(v[i]) for k, v in known.items() if float(v[i])},
+                "error": float(one.error[place]),
+                "beyond_noise": float(left[place]),
+                "lasting": float(one.lasting[place]),
+            }
+            for place, i in enumerate(one.environments)
+        ],
         "rivals": [
             {"structure": r.name, "terms": list(r.terms), "error": r.error} for r in one.rivals
         ],
@@ -58,8 +72,8 @@ def _sentences(
     out = ["good for compositions"]
     if weak:
         out = [
-            f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left: noise, too "
-            "few frames, or terms that no structure has)"
+            f"weak: {', '.join(weak)} (more than {GOOD:.0%} of the change is left, in a step or "
+            "at the end of a trajectory: noise, too few frames, or terms that no structure has)"
         ]
     noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
     if noisy:
@@ -117,20 +131,27 @@ def alike(learned: Sequence[Learned], parameters: Tensor) -> list[str]:
     return [one.mechanism for one, x in zip(some, least.tolist(), strict=True) if x > 0.1]
 
 
-def beyond_noise(one: Learned) -> Tensor:
-    """Errors `(E,)` of a step without the part that noise in the frames explains."""
-    return (one.error.square() - UNSURE * one.noise.square()).clamp_min(0).sqrt()
-
-
 def is_weak(one: Learned) -> bool:
     """Whether operators leave too much of the change, or noise hides what they leave.
 
     A mechanism without any term has learned nothing, even if nothing changes in its frames.
     """
-    left = beyond_noise(one)
+    both = beyond_noise(one.error, one.noise), one.lasting
     hidden = float(one.noise.mean()) > MOST_NOISE
     empty = one.mechanism != "none" and not any(used_terms(one).values())
-    return empty or hidden or float(left.mean()) > GOOD or float(left.max()) > 10 * GOOD
+    large = any(float(x.mean()) > GOOD or float(x.max()) > 10 * GOOD for x in both)
+    return empty or hidden or large
+
+
+def quality_words(row: dict[str, Any]) -> str:
+    """The error of a step in every environment of a mechanism."""
+    words = []
+    for one in row.get("quality", ()):
+        values = " ".join(f"{k} = {v:.4g}" for k, v in one["coefficients"].items())
+        mark = " (weak)" if max(one["beyond_noise"], one["lasting"]) > GOOD else ""
+        mark = mark or (" (noise)" if one["error"] > GOOD else "")
+        words.append(f"{values or 'none'}: {one['error']:.1e}{mark}")
+    return ", ".join(words)
 
 
 def structure_words(found: dict[str, Any]) -> str:
@@ -140,6 +161,8 @@ def structure_words(found: dict[str, Any]) -> str:
         rivals = ", ".join(f"{r['structure']} {r['error']:.2g}" for r in row["rivals"])
         terms = ", ".join(t or "identity" for t in row["terms"])
         lines.append(f"{row['mechanism']:9}  {row['error']:15.2g}  {terms} ({rivals})")
+    lines.append("every environment and its error of a step")
+    lines += [fill(quality_words(row), 100, subsequent_indent="  ") for row in found["mechanisms"]]
     lines.append(
         f"found in {found['seconds']:.1f} s; the error of a step is relative to its change, on "
         f"fields that were not fitted.\nverdict: {found['verdict']}"

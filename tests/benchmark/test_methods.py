@@ -13,17 +13,17 @@ from opsplit.predict.estimator import OperatorSplitter
 def test_substeps(search: str, substeps: object, monkeypatch: pytest.MonkeyPatch) -> None:
     used = []
 
-    class Stop(Exception):
+    class StoppedError(Exception):
         pass
 
     def splitter(*_: object, **settings: object) -> None:
         used.append(settings["refinement"])
-        raise Stop
+        raise StoppedError
 
     monkeypatch.setattr(methods, "OperatorSplitter", splitter)
     model = load_model("advection-diffusion", "spectral")
     observed, _ = tasks.test_window(tasks.columns("advection-diffusion")["A+D"], 0, 0)
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         methods.splitting(model, search, model.dictionary)(observed, 4, 0)
     assert used == [substeps]
     assert OperatorSplitter().refinement == "auto"

@@ -51,6 +51,7 @@ def main() -> None:
             part.add_argument("--column", default="A+D,c,D,NS", help="columns (default: all)")
         if name == "faithful":
             part.add_argument("--physics", help="equations, separated by commas (default: all)")
+            part.add_argument("--column", help="columns, separated by commas (default: all)")
         if name == "minutes":
             part.add_argument("--minutes", type=float, default=5.0, help="of one core (default: 5)")
     args = parser.parse_args()

@@ -80,7 +80,8 @@ def test_the_snippet_holds_the_drawing() -> None:
 def test_every_coefficient_has_a_slider_that_goes_beyond_training(name: str) -> None:
     for knob in samples.knobs(name):
         least, most = knob.ends
-        assert least <= knob.low < knob.start < knob.high < most
+        assert least <= knob.low < knob.high < most
+        assert knob.low < knob.start < knob.high if knob.acts else knob.start == 0
 
 
 STILL = """() => {

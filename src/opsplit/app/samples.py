@@ -71,7 +71,7 @@ def playable() -> list[str]:
 def knobs(name: str) -> tuple[Knob, ...]:
     """The coefficients of an equation that vary, with their trained ranges."""
     dictionary = opsplit.load_model(name).dictionary
-    found = []
+    found: list[Knob] = []
     for key, values in dictionary.coefficients.items():
         there = values[values != 0]
         if len(there) and there.min() < there.max():

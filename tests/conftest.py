@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,6 +36,9 @@ settings.register_profile(
     "opsplit", deadline=None, max_examples=20, derandomize=True, database=None
 )
 settings.load_profile("opsplit")
+
+# A shell starts background jobs deaf to interrupts, and so are the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DT = 10 / 99
 

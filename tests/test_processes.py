@@ -70,6 +70,6 @@ def test_a_pool_ends_at_once_with_a_busy_worker_and_replaces_one_that_ended() ->
         time.sleep(0.01)
     began = time.monotonic()
     pool.kill()
-    assert time.monotonic() - began < 500, "the worker slept to its end"
-    assert isinstance(busy.exception(500), BrokenExecutor) and not waiting.done()
+    assert time.monotonic() - began < 300  # The item itself takes 600 s.
+    assert isinstance(busy.exception(300), BrokenExecutor) and not waiting.done()
     assert not any(thread.is_alive() for thread in pool._threads)

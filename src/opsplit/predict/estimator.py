@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from opsplit._deadline import within
+from opsplit._device import check_device
 from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
@@ -213,6 +214,7 @@ class OperatorSplitter(Shown):
 
     def plan(self) -> Plan:
         """How to search, by the constructor's arguments."""
+        check_device(str(self.device))
         search = get_search(self.search)
         clean = search.name == "pursuit" if self.denoise is None else self.denoise
         return Plan(

@@ -40,17 +40,21 @@ COUNTS = ("frame", "frames", "step", "steps")
 """Numbers of frames are no times."""
 
 
+MEANINGS = {
+    **dict.fromkeys(STEPS, "dt"), **dict.fromkeys(RATES, "fps"),
+    **dict.fromkeys(SPACING, "spacing"), **dict.fromkeys(EXTENT, "extent"),
+    **{word: f"d{a}" for a, words in SPACINGS.items() for word in words},
+    **{word: f"L{a}" for a, words in EXTENTS.items() for word in words},
+}  # fmt: skip
+
+
 def role(name: str) -> str:
     """What an array of this name says: `t`, `x`, `y`, `z`, `dt`, `fps`, `dx`, `Lx`, `extent`, ...;
     nothing for a name without a usual meaning."""
     low = name.strip().lower()
-    for words, meaning in (
-        (STEPS, "dt"), (RATES, "fps"), (SPACING, "spacing"), (EXTENT, "extent"),
-        *((SPACINGS[a], f"d{a}") for a in "xyz"), *((EXTENTS[a], f"L{a}") for a in "xyz"),
-    ):  # fmt: skip
-        # A small l is no length, and neither are many other letters.
-        if low in words and name != "l":
-            return meaning
+    # A small l is no length.
+    if low in MEANINGS and name != "l":
+        return MEANINGS[low]
     words = [word for word in WORD.findall(low) if word not in NOISE]
     if len(words) != 1 or words[0] in COUNTS:
         return ""

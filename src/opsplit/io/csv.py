@@ -120,7 +120,8 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
         "," in w and _is_number(w.replace(",", ".")) for w in first
     )
     kinds = [_kind(word.replace(",", ".") if comma else word) for word in first]
-    kept = [i for i, kind in enumerate(kinds) if kind != "text"]
+    axes = [i for i, name in enumerate(names) if letter_of(_bare(name))]
+    kept = [i for i, kind in enumerate(kinds) if kind != "text" or i in axes]
     more: dict[str, Any] = {"comma": comma}
     if names and len(names) == len(kinds) and 1 < len(kept) < len(kinds):
         names, more["usecols"] = [names[i] for i in kept], kept

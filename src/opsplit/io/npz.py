@@ -39,6 +39,8 @@ def of_npz(path: Path, flags: Flags) -> Raw:
             heads = {name: _head(path, archive, name) for name in names}
     if not heads:
         raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
+    lines = [head for head in heads.values() if sum(n > 1 for n in head.shape) < 2]
+    check_small(f"{path}: what is beside the field", sum(_bytes(head) // 8 for head in lines))
     if heads.keys() >= OURS:
         fields = ["data"]
     else:

@@ -31,8 +31,8 @@ computing of this thread counts, so that a busy machine does not change the answ
 PRICE = 0.1
 """One more part must divide the unexplained share by ten to this power."""
 TIE = 0.05
-"""Scores that differ by no more than this are equal. The one with the lowest degree is taken (about a
-large mean, `u u_x` acts like `u_x`), and of these the cheapest."""
+"""Scores that differ by no more than this are equal. The one with the lowest degree is taken (about
+a large mean, `u u_x` acts like `u_x`), and of these the cheapest."""
 EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
 ENOUGH = 0.02

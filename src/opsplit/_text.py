@@ -19,6 +19,11 @@ def printable(words: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in words)
 
 
+def lines(words: str) -> str:
+    """The same of several lines, which stay lines."""
+    return "\n".join(map(printable, words.split("\n")))
+
+
 def plain(words: str, most: int = 600) -> str:
     """One line of printable characters of reasonable length."""
     seen = printable(words)
@@ -43,8 +48,7 @@ def safe_streams() -> None:
 
 def say(words: object, stream: TextIO | None = None) -> None:
     """Print lines of printable characters."""
-    text = "\n".join(printable(line) for line in str(words).split("\n"))
-    print(text, file=stream or sys.stdout, flush=True)
+    print(lines(str(words)), file=stream or sys.stdout, flush=True)
 
 
 def cell(value: Any) -> Any:

@@ -30,19 +30,17 @@ MOST = 0.05
 PIECE = 2**23
 """Characters that are read between two looks at the clock, about."""
 LONGEST = 1000
-"""Characters of a name or a comment that are looked at: a pattern may take long on more."""
+"""Characters of a name or a comment that are looked at."""
 COMMENTS = 100_000
 """Most lines before the first row."""
-UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
-"""A column's name and its unit: `x [m]`, `u (K)`."""
 SUFFIX = re.compile(r"^(.+)[_ ]([npumck]?m|[nmu]?s|sec|min|h|hr|hours?|d|days?|yr|years?)$", re.I)
-"""The same of an axis without brackets: `x_km`, `time_s`."""
+"""An axis and its unit without brackets: `x_km`, `time_s`."""
 DATE = re.compile(
     r"^(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d:?\d\d)?$"
 )
 """A date and time as pandas and others write it; the zone is that of all rows."""
-STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
-"""`dt = 0.1` in a line that begins with #."""
+STATED = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
+"""`dt = 0.1` in a line that begins with #. Only words as a whole: a line of one takes no longer."""
 
 
 def of_csv(path: Path, flags: Flags) -> Raw:
@@ -74,8 +72,8 @@ def of_csv(path: Path, flags: Flags) -> Raw:
         else:
             names = ["t", *names[1:]]
     found = [_with_unit(name) if len(name) <= LONGEST else None for name in names]
-    units = {m[1]: m[2] for m in found if m}
-    names = [m[1] if m else name for m, name in zip(found, names, strict=True)]
+    units = dict(both for both in found if both)
+    names = [both[0] if both else name for both, name in zip(found, names, strict=True)]
     if len(names) != table.shape[1] or len(set(names)) != len(names):
         raise OpsplitError(
             f"{path}: {table.shape[1]} columns need as many different names, got {len(names)}."
@@ -188,16 +186,21 @@ def _table(
     return np.concatenate([piece for piece in pieces if len(piece)] or pieces[:1])
 
 
-def _with_unit(name: str) -> re.Match[str] | None:
-    """A column's name and its unit, if it has one."""
+def _with_unit(name: str) -> tuple[str, str] | None:
+    """A column's name and its unit, if it has one: `x [m]`, `u (K)`, `time_s`."""
+    if name.endswith(("]", ")")):
+        # A pattern would take hours for names with many brackets.
+        at = min((i for i in (name.find("["), name.find("(")) if i >= 0), default=-1)
+        if at >= 0:
+            return name[:at].rstrip(), name[at + 1 : -1].strip()
     axis = SUFFIX.match(name)
-    return UNIT.match(name) or (axis if axis and letter_of(axis[1]) in tuple("txyz") else None)
+    return (axis[1], axis[2]) if axis and letter_of(axis[1]) in tuple("txyz") else None
 
 
 def _bare(name: str) -> str:
     """A column's name without its unit."""
     found = _with_unit(name) if len(name) <= LONGEST else None
-    return found[1] if found else name
+    return found[0] if found else name
 
 
 def _number(word: str) -> float | None:

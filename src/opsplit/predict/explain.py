@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from opsplit._deadline import time_is_up
 from opsplit._memory import keep_freed_memory
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented, within_band
+from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
@@ -30,6 +32,7 @@ from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.pursuit import largest_strength
 from opsplit.search.strategy import Report
+from opsplit.settings import argument
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
@@ -58,6 +61,18 @@ class Plan:
     """Whether to take out white noise."""
     device: str
     memory_mb: float
+
+    def __post_init__(self) -> None:
+        argument(int | Literal["auto"], self.refinement, "refinement")
+        argument(int | None, self.last, "window")
+        argument(bool, self.clean, "denoise")
+        argument(float, self.memory_mb, "memory_mb")
+        try:
+            torch.device(self.device)
+        except (RuntimeError, TypeError):
+            raise OpsplitError(
+                f"device must be cpu, cuda or cuda:1, got {self.device!r:.60}."
+            ) from None
 
 
 @dataclass(frozen=True)

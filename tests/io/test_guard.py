@@ -438,7 +438,7 @@ def test_many_small_chunks_are_refused(tmp_path: Path, way: str) -> None:
 def test_names_from_a_file_do_not_spoil_a_message(tmp_path: Path) -> None:
     assert plain("a\nb\x00c") == "a?b?c"
     assert len(plain("x" * 5000)) <= 600
-    np.savez(tmp_path / "two.npz", **{"a\n" * 900: np.zeros((4, 8)), "b": np.zeros((4, 8))})
+    np.savez(tmp_path / "two.npz", **{"a\n" * 900: np.zeros((4, 8)), "b": np.zeros((4, 9))})
     with pytest.raises(OpsplitError, match=r"two\.npz") as reason:
         opsplit.read(tmp_path / "two.npz")
     assert "\n" not in str(reason.value) and len(str(reason.value)) <= 600

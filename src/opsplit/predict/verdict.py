@@ -38,6 +38,11 @@ at most 0.3.
 """
 SURE = 1.2
 """Noise may be so many times stronger than it was measured."""
+SEEN, HARDLY = 0.5, 0.2
+"""Skill, noise included, that a run needs before anything counts as explained, and without which
+steps that leave most of the change are unexplained. Noise that is most of what persistence misses
+hides what a composition does, and any that does nothing would fit: still frames with noise, random
+walks."""
 NOTED = 0.1
 """Noise that makes more than this share of what a step leaves is mentioned."""
 STILL = 1e-4
@@ -238,6 +243,10 @@ def _verdict(
     if scored is not None:
         clear = skill(torch.tensor(_beyond(float(missed), noise)), still, seen)
     level = judge(_beyond(unexplained, noise / whole), clear)
+    if scored is not None and scored < HARDLY and unexplained > LARGE:
+        level = Level.UNEXPLAINED
+    elif scored is not None and scored < SEEN and level is Level.EXPLAINED:
+        level = Level.PARTLY
     return Verdict(level, unexplained, scored, noise=noise / whole)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opsplit._text import percent
 from opsplit.dictionary import PreparedDictionary
 from opsplit.predict.rollout import one_step, rollout, rollouts, steps_together
 from opsplit.predict.window import Window, runs
@@ -100,9 +101,9 @@ class Verdict:
             Level.PARTLY: "Partly explained",
             Level.UNEXPLAINED: "Unexplained",
         }[self.level]
-        said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change unexplained"
+        said = f"{words}: one step leaves {percent(self.unexplained)} % of the change unexplained"
         if self.noise > NOTED * self.unexplained:
-            said += f" (noise alone: {100 * self.noise:.2g} %)"
+            said += f" (noise alone: {percent(self.noise)} %)"
         if self.skill is not None:
             where = "observed frames" if self.basis is Basis.WINDOW else "frames that followed"
             said += f", and the skill against persistence is {self.skill:.2g} on the {where}"

@@ -150,6 +150,8 @@ class Verdict:
         size = (true - _mean(true)).norm()
         scored = skill((found - true).norm(), (last - true).norm(), size)
         level = judge(_beyond(self.unexplained, self.noise), scored)
+        if self.level is Level.UNEXPLAINED and _unseen(self.noise, scored):
+            level = Level.UNEXPLAINED
         known = replace(self, level=level, skill=scored, basis=Basis.FUTURE)
         return known.doubting(self.weak)
 
@@ -238,7 +240,17 @@ def _verdict(
     if scored is not None:
         clear = skill(torch.tensor(_beyond(float(missed), noise)), still, seen)
     level = judge(_beyond(unexplained, noise / whole), clear)
+    if _unseen(noise / whole, clear):
+        level = Level.UNEXPLAINED
     return Verdict(level, unexplained, scored, noise=noise / whole)
+
+
+def _unseen(noise: float, skill: float | None) -> bool:
+    """Whether noise hides all that a step does, and the run as a whole shows no dynamics either.
+
+    So it is for a random walk: its steps look like noise that was measured.
+    """
+    return noise > LARGE and skill is not None and skill < POOR
 
 
 def _beyond(found: float, noise: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opsplit.display import channel_number, html_table, new_axes, plot_fields
-from opsplit.errors import OpsplitError
+from opsplit.errors import NotFittedError, OpsplitError
 
 if TYPE_CHECKING:
     import pandas
@@ -33,6 +33,14 @@ class Shown:
     coefficients_: dict[str, float]
     coefficient_intervals_: dict[str, tuple[float, float]]
     notes_: tuple[str, ...]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked where an attribute is missing: what a fit leaves ends with `_`."""
+            if name.endswith("_") and not name.startswith("_"):
+                raise NotFittedError(f"There is no {name} before a fit: call fit(u, dt=...) first.")
+            raise AttributeError(f"OperatorSplitter has no attribute {name!r}.")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""

@@ -59,15 +59,10 @@ def test_short_numbers_are_read(dtype: torch.dtype) -> None:
     assert opsplit.read(given, dt=DT).frames().dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", ["sparse", "quantised", "meta"])
+@pytest.mark.parametrize("kind", ["sparse", "meta"])
 def test_tensors_that_are_not_plain_numbers_are_refused(kind: str) -> None:
     u = torch.from_numpy(window()).float()
-    with no_warnings():
-        given = {
-            "sparse": lambda: u.to_sparse(),
-            "quantised": lambda: torch.quantize_per_tensor(u, 0.1, 0, torch.qint8),
-            "meta": lambda: u.to("meta"),
-        }[kind]()
+    given = u.to_sparse() if kind == "sparse" else u.to("meta")
     for use in (fitted, lambda v: opsplit.read(v, dt=DT)):
         with pytest.raises(OpsplitError, match="dense tensor"):
             use(given)

@@ -47,6 +47,12 @@ def nyquist(points: int) -> Tensor:
     return (torch.arange(points // 2 + 1) == points / 2).double()
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that does much else must not end a description early."""
+    monkeypatch.setattr("opsplit.predict.describe.SECONDS", 3600.0)
+
+
 @pytest.fixture(scope="session")
 def smooth() -> Callable[..., Tensor]:
     """Random periodic fields `(*lead, *space)` with `modes` modes per axis, on any grid."""

@@ -23,6 +23,7 @@ from opsplit.predict.replay import Replay
 from opsplit.predict.stored_fit import StoredFit
 from opsplit.predict.units import Units
 from opsplit.search import get_search
+from opsplit.settings import path_argument
 from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ FILE = "splitter.json"
 def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
     """Write a fitted splitter into a folder."""
     splitter.require_fit()
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    target = path_argument(folder, "The folder of a fit")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise OpsplitError(f"{target} cannot be a folder ({reason.strerror}).") from None
     observed = splitter.observed_
     Trajectories(observed.data.cpu(), observed.times.cpu(), observed.grid, observed.channels).save(
         target / "observed.npz"
@@ -83,7 +87,7 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
 
 def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorSplitter:
     """Read what `save_splitter` wrote; the search is not repeated."""
-    source = Path(folder)
+    source = path_argument(folder, "The folder of a fit")
     raw = read_json(inside(source, FILE))
     if not isinstance(raw, dict) or type(raw.get("format")) is not int or raw["format"] != FORMAT:
         raise OpsplitError(f"{source} is not a folder of `OperatorSplitter.save`.")

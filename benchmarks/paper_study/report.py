@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> None:
         "short: what they took stands beside the numbers. Those of the paper had 100,000 to "
         "300,000 steps on a GPU.",
     ]
-    for part in (known, splitting, mixed, recipe, sweeps, wallclock, sizes, resolution, faithful, fresh):
+    grids = (sizes, resolution)
+    for part in (known, splitting, mixed, recipe, sweeps, wallclock, *grids, faithful, fresh):
         lines += ["", *part(args.out)]
     write_text(args.out.parent / "paper.md", "\n".join(lines) + "\n")
 

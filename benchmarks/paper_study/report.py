@@ -320,8 +320,8 @@ def faithful(folder: Path) -> list[str]:
     rows = read_rows("faithful", folder)
     lines = ["## The paper's own networks", "",
              "Plain U-Nets without additions, by the paper's recipe, with a smaller encoder, after "
-             "the minutes of one core beside them. Pursuit is ours; the published rows are "
-             "of a GPU and 100,000 steps or more.", ""]  # fmt: skip
+             "the minutes of one core beside them. All searches take one substep. Pursuit is ours; "
+             "the published rows are of a GPU and 100,000 steps or more.", ""]  # fmt: skip
     body = []
     newest = {r["item"]["physics"]: r["item"]["mark"] for r in rows}
     for physics, mark in newest.items():

@@ -28,7 +28,8 @@ def difference(args: argparse.Namespace, number: int) -> Row:
     """NRMSE of the frames to predict against those of the finer simulation."""
     column, usual = columns(NAME)[SPLIT], get_physics(NAME)
     observed, future = test_window(column, number, args.seed, args.runs / "windows")
-    moments = torch.cat([observed.times, future.times]) - observed.times[0]
+    frames = len(observed.times) + len(future.times)
+    moments = torch.arange(frames, dtype=torch.float64) * usual.dt
     mu = observed.coefficients
     finer = replace(usual, fine=FINE).solve(observed.data[:, 0].double(), mu, moments)
     found = nrmse(future.data, finer[:, len(observed.times) :])

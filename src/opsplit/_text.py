@@ -51,6 +51,18 @@ def say(words: object, stream: TextIO | None = None) -> None:
     print(lines(str(words)), file=stream or sys.stdout, flush=True)
 
 
+def percent(share: float) -> str:
+    """A share in percent with two digits, never as a power of ten where it is large.
+
+    Examples:
+        >>> from opsplit._text import percent
+        >>> percent(0.9996), percent(0.01234), percent(12.0)
+        ('100', '1.2', '1200')
+    """
+    hundredth = 100 * share
+    return f"{hundredth:.0f}" if hundredth >= 99.5 else f"{hundredth:.2g}"
+
+
 def cell(value: Any) -> Any:
     """A cell of a CSV file: text that looks like a formula gets an apostrophe before it."""
     if isinstance(value, str):

@@ -23,6 +23,7 @@ from opsplit.model import load_model
 from opsplit.predict.equations import Equation
 from opsplit.predict.estimator import OperatorSplitter
 from opsplit.predict.identify import equation
+from opsplit.predict.verdict import Level, Verdict
 from opsplit.search import Beam, Pursuit
 from opsplit.trajectories import Trajectories
 
@@ -235,3 +236,8 @@ def test_what_a_user_may_subclass_is_public() -> None:
     for name in ("Physics", "OperatorFamily", "Strategy"):
         assert isinstance(getattr(opsplit, name), type)
     assert callable(opsplit.pretrain)
+
+
+def test_large_shares_are_no_powers_of_ten() -> None:
+    words = Verdict(Level.UNEXPLAINED, 0.998, 0.017).text
+    assert "leaves 100 % of the change" in words

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import opsplit
+from opsplit._text import percent
 from opsplit.app.job import Answer, Progress
 from opsplit.app.samples import Knob, constants
 from opsplit.display import html_table
@@ -26,10 +27,6 @@ METHODS = {
     "direct": "direct: the trained network alone, without a search",
     "terms given": "terms given: a fit of the true terms, then the solver",
 }
-NO_INTERVALS = (
-    "No intervals: the model is not calibrated for such data, or its intervals missed their level "
-    "in fresh tests."
-)
 TRIED = "Sums tried so far, the best first: strength [operator, by its coefficients]"
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
 
@@ -113,7 +110,7 @@ def _in_words(errors: dict[str, float]) -> str:
 def _percent(share: float) -> str:
     if not share < math.inf:
         return "more than any number"
-    return f"{100 * share:.2g} %" if share >= 1e-5 else "less than 0.001 %"
+    return f"{percent(share)} %" if share >= 1e-5 else "less than 0.001 %"
 
 
 def failure(words: str) -> str:
@@ -163,7 +160,7 @@ def found(answer: Answer) -> str:
     text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
     if rows and not splitter.coefficient_intervals_:
-        text += f"<p><small>{NO_INTERVALS}</small></p>"
+        text += f"<p><small>{splitter.no_intervals()}</small></p>"
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])
         text += html_table(

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from opsplit._deadline import time_is_up
 from opsplit._memory import keep_freed_memory
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary, oriented, within_band
-from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.model import Model
 from opsplit.operators import OperatorFamily
@@ -67,12 +65,6 @@ class Plan:
         argument(int | None, self.last, "window")
         argument(bool, self.clean, "denoise")
         argument(float, self.memory_mb, "memory_mb")
-        try:
-            torch.device(self.device)
-        except (RuntimeError, TypeError):
-            raise OpsplitError(
-                f"device must be cpu, cuda or cuda:1, got {self.device!r:.60}."
-            ) from None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,15 @@ class Shown:
         """The frames that follow."""
         raise NotImplementedError
 
+    def no_intervals(self) -> str:
+        """Why the coefficients have no intervals, where they have none."""
+        if self.verdict_.level.value != "explained":
+            return "No intervals: a term may be missing, and others absorb it."
+        return (
+            "No intervals: the model is not calibrated for such data, or its intervals missed "
+            "their level in fresh tests."
+        )
+
     @property
     def fitted(self) -> bool:
         """Whether `fit` has succeeded."""

@@ -15,6 +15,7 @@ from blind import FIRST, SECOND, THIRD
 from common import ALL, EQUATIONS, PARTS, REPOSITORY, keep
 from fifth import FIFTH
 from fourth import FOURTH
+from sixth import SIXTH
 
 WORDS = {
     "data": "simulate training and test trajectories with the independent solver",
@@ -33,7 +34,8 @@ GROUPS = {
     "third": [*THIRD],
     "fourth": [*FOURTH],
     "fifth": [*FIFTH],
-    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH, *FIFTH],
+    "sixth": [*SIXTH],
+    "blind": [*FIRST, *SECOND, *THIRD, *FOURTH, *FIFTH, *SIXTH],
     "all": [*ALL],
 }
 EXAMPLES = """examples:

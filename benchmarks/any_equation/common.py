@@ -15,10 +15,11 @@ from blind import BLIND
 from equations import EQUATIONS, Equation
 from fifth import FIFTH
 from fourth import FOURTH
+from sixth import SIXTH
 
 from opsplit._files import origin
 
-ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH}
+ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH, **SIXTH}
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "benchmarks" / "results" / "any_equation.json"
 OBSERVED, PREDICTED = 16, 34

@@ -62,6 +62,9 @@ class Pretrain(Common):
     minutes: float | None = None
     """Short for --training.budget.minutes. Two such runs differ, as the clock decides how long the
     schedule is; --steps alone repeats exactly."""
+    processor_time: bool = False
+    """Minutes are those that the processor works, not those that pass: for a machine that other
+    work shares."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     devices: int = 1
@@ -199,8 +202,9 @@ class Pretrain(Common):
         from opsplit.pretrain.loop import Execution
 
         return Execution(
-            self.device, self.devices, self.threads, self.logger, self.json, self.nodes
-        )
+            self.device, self.devices, self.threads, self.logger, self.json, self.nodes,
+            self.processor_time,
+        )  # fmt: skip
 
 
 def pretrain_command(arguments: list[str]) -> type[Pretrain]:

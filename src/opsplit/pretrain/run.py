@@ -64,7 +64,8 @@ def pretrain(
     Examples:
         >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
-    began, execution = time.monotonic(), execution or Execution()
+    execution = execution or Execution()
+    began = execution.now()
     name = name or name_of(data)
     operator = preset_operator(preset) if operator is None else operator
     usual_encoder, usual_training = preset_settings(preset, is_stored(data), name)
@@ -132,7 +133,7 @@ def _structured(
         made = Model.load(place)
     else:
         whole = math.inf if budget.minutes is None else 60 * budget.minutes
-        limit = Limit(STRUCTURE * whole - (time.monotonic() - began))
+        limit = Limit(STRUCTURE * whole - (execution.now() - began), execution.now)
         structure = learn_structure(source, facts, execution.quiet, limit)
         made = assemble(structure, source, facts, encoder, preset)
         most = made.dictionary.with_max_strength(training.dictionary.max_strength)

@@ -124,7 +124,9 @@ class Pretrain(Common):
     def _how_to_go_on(self) -> str:
         """What an interrupted training leaves, and what to do with it."""
         assert self.out is not None
-        structure = self.out / "structure"
+        structure, first = self.out / "structure", self.out / "first"
+        if (first / "metrics.json").exists():
+            return f"the same command begins again, but --model {first} forecasts already"
         if not (self.out / "resume.safetensors").exists() and not structure.exists():
             return "nothing is stored yet; the same command begins again"
         words = f"{self.out} holds what was trained; the same command goes on from there"

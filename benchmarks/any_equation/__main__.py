@@ -21,6 +21,7 @@ WORDS = {
     "data": "simulate training and test trajectories with the independent solver",
     "ours": "train one minute with default flags, forecast with defaults",
     "blind": "the same, kept as the first measurement of equations that are new",
+    "early": "processor time until the first usable model, and until all operators",
     "given": "a physicist who knows the terms: least squares, then shooting",
     "sindy": "PySINDy on the observed frames",
     "former": "the former default, gated products, 3 minutes",
@@ -83,6 +84,10 @@ def _work(part: str, name: str, args: argparse.Namespace) -> dict[str, object]:
         import data
 
         return data.work(args.out, name)
+    if part == "early":
+        import early
+
+        return early.work(args.out, name)
     if not (args.out / name / "test.npz").exists():
         keep(args.out, "data", name, lambda: _work("data", name, args), force=True)
     if part in ("ours", "blind", "former", "unet"):

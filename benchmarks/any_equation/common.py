@@ -25,7 +25,7 @@ COMMITTED = REPOSITORY / "benchmarks" / "results" / "any_equation.json"
 OBSERVED, PREDICTED = 16, 34
 TESTS = 24
 TRAINING_SEED, TEST_SEED = 11, 900
-PARTS = ("data", "ours", "blind", "given", "sindy", "former", "unet")
+PARTS = ("data", "ours", "blind", "early", "given", "sindy", "former", "unet")
 
 Row = dict[str, Any]
 

@@ -55,7 +55,8 @@ class Candidates:
         """From simple to rich, each once."""
         seen: set[tuple[tuple[Atom, ...], ...]] = set()
         known = stages(self.channels, self.evidence.grid.ndim)
-        for stage in known:
+        moving = any(bool(self.evidence.fit[i].diff(dim=1).any()) for i in self.environments)
+        for stage in known if moving else ():
             if stage[0].group == "fluxes":
                 yield from self._saturated()
             # The first stage is the least that a mechanism needs.
@@ -63,7 +64,8 @@ class Candidates:
                 if one.terms not in seen:
                     seen.add(one.terms)
                     yield one
-        yield from self._inverted()
+        if moving:
+            yield from self._inverted()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
             atom = known[0][0].atoms[0]
@@ -170,6 +172,8 @@ class Candidates:
             if ratio is not None:
                 tried = sorted({number * ratio**n for n in (-2, -1, 0, 1, 2)})
         shapes = tuple(one.terms for one in chosen)
+        if not any(shapes):
+            return
         for share in FINE if number else ():
             tried = [number * (1 + share * n) for n in (-2, -1, 0, 1, 2)]
             found = self._compared([made(x) for x in tried], some, shapes)
@@ -178,7 +182,7 @@ class Candidates:
             number = tried[found[0]]
         library = made(number)
         terms = tuple(tuple(library.atoms[j] for j in own) for own in shapes)
-        weights = self._weights(terms, self.limit) if any(shapes) else None
+        weights = self._weights(terms, self.limit)
         if weights is not None:
             yield Candidate(library.name, terms, weights)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,7 +21,9 @@ WORK = 50_000_000
 """Numbers that are formed to choose terms; on fine grids few environments choose for all."""
 FEWEST = 3
 """Environments that choose terms, at least."""
-COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015)
+NOISY = 1e-5
+"""Noise of this share of the field is more than rounding, and wants all environments."""
+COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015, 0.0005)
 """Factors, and then shares, by which the number in a denominator or an inverse is changed."""
 
 
@@ -65,7 +67,7 @@ class Candidates:
                     seen.add(one.terms)
                     yield one
         if moving:
-            yield from self._inverted()
+            yield from self.inverted()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
             atom = known[0][0].atoms[0]
@@ -108,7 +110,7 @@ class Candidates:
         """Environments that choose terms: all of them, or few on fine grids without noise."""
         numbers = len(atoms) * self.evidence.fit[self.environments[0]][0].numel()
         count = max(FEWEST, WORK // numbers)
-        noisy = any(bool(self.evidence.noise[i].any()) for i in self.environments)
+        noisy = any(float(self.evidence.noise[i].max()) > NOISY for i in self.environments)
         if noisy or count >= len(self.environments):
             return self.environments
         places = torch.linspace(0, len(self.environments) - 1, count).round().long().tolist()
@@ -143,13 +145,15 @@ class Candidates:
             tried = [usual**power * 2.0**n for n in range(-4 * power, 2 * power + 1)]
             yield from self._tuned(made, tried + ([0.0] if least > 0.05 * usual else []))
 
-    def _inverted(self) -> Iterator[Candidate]:
+    def inverted(self, linear: bool = False) -> Iterator[Candidate]:
         """Inverses of differential operators with the length that explains most."""
         axes = "xyz"[: self.evidence.grid.ndim]
         for kind in ("helm", "bihelm"):
 
             def made(number: float, kind: str = kind) -> Library:
-                return inverses(self.channels, axes, kind, number)
+                whole = inverses(self.channels, axes, kind, number)
+                kept = tuple(atom for atom in whole.atoms if atom.linear or not linear)
+                return replace(whole, atoms=kept)
 
             yield from self._tuned(made, [2.0**n for n in range(-7, 7)])
 

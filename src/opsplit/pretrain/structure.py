@@ -31,6 +31,8 @@ from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.refine import beyond_noise, errors, noise_floor
 from opsplit.trajectories import Trajectories
 
+MANY = 3
+"""Linear terms, from this number on, are tried to be written with fewer."""
 CLOSE = 1e-2
 """Structures with a smaller error may have the right terms, evaluated in another way than in the
 data."""
@@ -157,9 +159,22 @@ class Contest:
         able = [t for t, x in zip(self.tried, left, strict=True) if x <= most]
         return min(able, key=lambda t: len(t.rival.terms))
 
+    def _simplify(self, limit: Limit) -> None:
+        """Many linear terms may stand for one inverse, and act otherwise on modes that the fields
+        do not hold."""
+        best = self.best()
+        if best.family.nonlinearity is not None or len(best.rival.terms) < MANY:
+            return
+        self.candidates.limit = limit
+        for candidate in self.candidates.inverted(linear=True):
+            if limit.over():
+                return
+            self.tried.append(self._try(candidate, limit))
+
     def finish(self, limit: Limit) -> Learned:
         """Try all that may help, and refine the winner."""
         self.until(ENOUGH, limit)
+        self._simplify(limit)
         evidence, train, check = self.evidence, self.train, self.check
         best = self.best()
         family, parameters = best.family, best.parameters

@@ -77,8 +77,8 @@ others have cross-diffusion (`rival-diffusion`), a velocity by half an inverse L
 of 2 trajectories each (`lake`), three dimensions (`prey-3d`), noise of 1 % (`budworm`,
 `levy-flights`), walls and two channels (`walled-autocatalysis`). No structure had the inverse of
 `1 - d_xx` (`long-waves`), the square in a denominator (`budworm`), the velocity of
-`quasi-geostrophic` or the power 1.3 (`levy-flights`). A minute of training was one of processor time, as other work shared the
-machine, and the encoder made 20 steps."""
+`quasi-geostrophic` or the power 1.3 (`levy-flights`). A minute of training was one of processor
+time, as other work shared the machine, and the encoder made 20 steps."""
 SIXTH_AFTER = """What the first measurement showed was changed, for all data alike: inverses of
 `1 - c lap` and of `1 + c lap^2`, with the length `c` by evidence, are candidates, and are preferred
 to many linear terms that act like them on a few modes only; so are velocities by half an inverse

@@ -160,6 +160,7 @@ def test_a_first_model_serves_while_structures_are_made_better(
     assert stop.value.code == 130
     assert f"--model {out / 'first'} forecasts already" in capsys.readouterr().err
     first = Model.load(out / "first")
+    assert first.metrics["structure"]["verdict"].endswith("before they were made better")
     assert len(first.dictionary) == 8 and not (out / "structure").exists()
     main(command)
     assert not (out / "first").exists()

@@ -94,7 +94,9 @@ def test_the_time_of_the_structure_counts_for_the_whole_run(
     """No minute is left for the encoder after a structure that took them all."""
     given: list[float] = []
 
-    def noted(source: StoredSource, facts: Facts, quiet: bool, limit: Limit) -> Structure:
+    def noted(
+        source: StoredSource, facts: Facts, quiet: bool, limit: Limit, early: object
+    ) -> Structure:  # fmt: skip
         given.append(limit.left())
         return replace(learn_structure(source, facts, quiet, limit), seconds=600.0)
 

@@ -192,7 +192,7 @@ class Contest:
     def first(self) -> Learned:
         """The best so far, as it is."""
         best = self.best()
-        return self.learned(best.family, best.parameters, False)
+        return self.learned(best.family, best.parameters, True)
 
     def learned(self, family: Spectral, parameters: Tensor, complete: bool) -> Learned:
         """These operators with their errors."""

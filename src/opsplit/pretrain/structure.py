@@ -33,7 +33,7 @@ from opsplit.trajectories import Trajectories
 
 MANY = 3
 """Linear terms, from this number on, are tried to be written with fewer."""
-CLOSE = 1e-2
+CLOSE = 0.05
 """Structures with a smaller error may have the right terms, evaluated in another way than in the
 data."""
 

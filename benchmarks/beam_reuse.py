@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shlex
 import statistics
 import subprocess
 import sys
@@ -139,8 +138,7 @@ def main() -> None:
         print(f"memory_mb={limit:g}: a search adds {used.get('search_mb', math.nan):.0f} MB")
     record = {
         "what": "beam search, width 4, at most 5 parts, threshold 0.05; mean over windows",
-        **origin(args.seed),
-        "command": shlex.join(["python", "benchmarks/beam_reuse.py", *sys.argv[1:]]),
+        **origin(args.seed, program="python benchmarks/beam_reuse.py"),
         "threads": torch.get_num_threads(),
         "model": repr(model),
         "windows": args.windows,

@@ -81,7 +81,8 @@ def main() -> None:
         }  # fmt: skip
         words = ", ".join(f"{k} {v:.3g}" for k, v in found[column].items())
         print(f"{column}: ms of processor time per window: {words}")
-    facts = origin(args.seed) | {"load": os.getloadavg()[0], "windows": args.n, "goals": GOALS}
+    facts = {"load": os.getloadavg()[0], "windows": args.n, "goals": GOALS}
+    facts |= origin(args.seed, program="python benchmarks/search_speed.py")
     write_json(args.out, {"columns": found} | facts)
 
 

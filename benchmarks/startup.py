@@ -108,8 +108,7 @@ def main() -> None:
     print(f"goal: at most {GOAL:g} times `import torch`; {'met' if ratio <= GOAL else 'missed'}")
     print(f"needless imports: {', '.join(heavy) or 'none'}")
     facts = {
-        **origin(args.seed, "cpu"),
-        "command": shlex.join(["python", "benchmarks/startup.py", *sys.argv[1:]]),
+        **origin(args.seed, program="python benchmarks/startup.py"),
         "load_average": os.getloadavg()[0],
         "repeats": args.repeats,
     }

@@ -12,9 +12,7 @@ tells how much is owed to not copying weights.
 from __future__ import annotations
 
 import argparse
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -222,8 +220,7 @@ def main() -> None:
                 print(f"{e:>3} {k:>3}  {words:<17}{shown}", flush=True)
     record = {
         "what": "operators times states per second, one RK4 step on 256 points",
-        **origin(seed=0),
-        "command": shlex.join(["python", "benchmarks/unet_batching.py", *sys.argv[1:]]),
+        **origin(seed=0, program="python benchmarks/unet_batching.py"),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "rows": rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,19 @@ def test_a_command_without_machine_paths(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["opsplit", *words])
     assert _files.command_line() == shown
+
+
+def test_the_command_of_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["benchmarks/any_data", "road", "--out", "/home/me/rows", "--n", "2"]
+    monkeypatch.setattr(sys, "argv", words)
+    made = _files.origin(0, program="python benchmarks/any_data")
+    assert made["command"] == "python benchmarks/any_data road --n 2"
+
+
+def test_stored_results_name_no_folder_of_a_machine() -> None:
+    root = Path(__file__).parents[1]
+    kept = [*(root / "docs").rglob("*.md"), *(root / "docs" / "results").rglob("*.json*")]
+    kept += (root / "benchmarks").rglob("*.json")
+    folders = re.compile(r"(?<![\w.~])/(?:tmp|home|root|work|mnt|Users)/(?!me/|you/)\w")
+    named = [str(p.relative_to(root)) for p in kept if folders.search(p.read_text())]
+    assert not named

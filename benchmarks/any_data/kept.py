@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -26,10 +24,10 @@ def keep(
     Arguments:
         before: commands that made some of the rows.
     """
-    command = shlex.join(["python", "benchmarks/any_data", *sys.argv[1:]])
-    if before and before != command:
-        command = f"{before}; then {command}"
-    kept = {"rows": rows, "n": args.n, **more, **origin(args.seed), "command": command}
+    made = origin(args.seed, program="python benchmarks/any_data")
+    if before and before != made["command"]:
+        made["command"] = f"{before}; then {made['command']}"
+    kept = {"rows": rows, "n": args.n, **more, **made}
     file = args.out / f"{args.part}.json"
     write_json(file, kept)
     print(f"wrote {file}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +38,8 @@ def keep(out: Path, part: str, name: str, work: Callable[[], Row], force: bool) 
     if file.exists() and not force:
         return
     found = work()
-    command = shlex.join(["python", "benchmarks/any_equation", *sys.argv[1:]])
-    row = {"part": part, "equation": name, **found, **origin(TEST_SEED), "command": command}
+    made = origin(TEST_SEED, program="python benchmarks/any_equation")
+    row = {"part": part, "equation": name, **found, **made}
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(file.name + ".part")
     partial.write_text(json.dumps(row, indent=1))

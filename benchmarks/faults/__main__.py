@@ -388,8 +388,7 @@ def main() -> None:
     found = suite(args.commands.split(","), args.kills, args.seed, 60 * args.minutes)
     record = {
         "what": "runs killed inside writes, and what was wrong after it",
-        **origin(args.seed),
-        "command": shlex.join(["python", "benchmarks/faults", *sys.argv[1:]]),
+        **origin(args.seed, program="python benchmarks/faults"),
         "passed": not found["failed"],
         **found,
     }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,8 +41,7 @@ def keep(part: str, args: argparse.Namespace, item: Row, work: Callable[[], Row]
             "item": item,
             **work(),
             "threads": torch.get_num_threads(),
-            **origin(args.seed),
-            "command": shlex.join(["python", "benchmarks/paper_study", *sys.argv[1:]]),
+            **origin(args.seed, program="python benchmarks/paper_study"),
         }
         args.out.mkdir(parents=True, exist_ok=True)
         file = args.out / f"{part}.jsonl"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -74,8 +72,7 @@ def run_items(part: str, args: argparse.Namespace, items: Iterable[Item]) -> Non
                 **found,
                 "model": mark(),
                 "threads": torch.get_num_threads(),
-                **origin(args.seed),
-                "command": shlex.join(["python", "benchmarks/search_study", *sys.argv[1:]]),
+                **origin(args.seed, program="python benchmarks/search_study"),
             }
             whole = "".join(json.dumps(row) + "\n" for row in kept.values())
             partial = file.with_name(file.name + ".part")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import shlex
 import statistics
 import sys
 import time
@@ -101,8 +100,7 @@ def main() -> None:
     passed = found["identical"] and not found["growth"] > GROWTH
     record = {
         "what": f"fit 16 frames by pursuit, forecast {STEPS}; memory after the warm-up",
-        **origin(args.seed),
-        "command": shlex.join(["python", "benchmarks/soak", *sys.argv[1:]]),
+        **origin(args.seed, program="python benchmarks/soak"),
         "threads": torch.get_num_threads(),
         "passed": passed,
         "growth_allowed": GROWTH,

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from opsplit._device import rank
 from opsplit._text import to_json
 from opsplit.errors import OpsplitError
 
@@ -263,14 +264,6 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def rank() -> int:
-    """Which of the processes of one training this is; torchrun and SLURM say so."""
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ.get("RANK", "0"))
-    several = int(os.environ.get("SLURM_NTASKS", "1")) > 1
-    return int(os.environ.get("SLURM_PROCID", "0")) if several else 0
-
-
 _owned: dict[Path, int] = {}
 """Folders that this process keeps for itself, and the open lock of each."""
 
@@ -345,14 +338,14 @@ def leave_no_empty_folder(folder: Path | None) -> Iterator[None]:
         raise
 
 
-def command_line() -> str:
+def command_line(program: str = "opsplit") -> str:
     """The command as a user would type it, without where on this machine its output went."""
     words = list(sys.argv[1:])
     if "--out" in words[:-1]:
         place = words.index("--out")
         if Path(words[place + 1]).is_absolute():
             del words[place : place + 2]
-    return shlex.join(["opsplit", *words])
+    return shlex.join([*program.split(), *words])
 
 
 def commit() -> str:
@@ -390,10 +383,10 @@ def hardware(device: str = "cpu") -> str:
     return f"{name}, {os.cpu_count()} cores"
 
 
-def origin(seed: int, device: str = "cpu") -> dict[str, Any]:
+def origin(seed: int, device: str = "cpu", program: str = "opsplit") -> dict[str, Any]:
     """What every stored result carries: command, seed, commit and hardware."""
     return {
-        "command": command_line(),
+        "command": command_line(program),
         "seed": seed,
         "commit": commit(),
         "hardware": hardware(device),

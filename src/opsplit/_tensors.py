@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from opsplit._files import atomic, inside, regular
 from opsplit.errors import OpsplitError
+from opsplit.settings import shown
 
 LARGEST = 2_000_000_000
 """Bytes that the numbers of one model, or of all its operators, may take."""
@@ -54,6 +56,25 @@ def usual_defaults() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
+
+
+def dense(given: Tensor) -> Tensor:
+    """A tensor of plain numbers as it is; other kinds are refused in a sentence."""
+    odd = given.is_nested or given.layout is not torch.strided or given.is_quantized
+    if odd or given.device.type == "meta":
+        raise OpsplitError(
+            "Fields must be a dense tensor that holds numbers, not a sparse, nested, quantised or "
+            "meta one; use to_dense() or dequantize()."
+        )
+    return given.to(torch.complex64) if given.dtype is torch.complex32 else given
+
+
+def as_numpy(given: Tensor) -> np.ndarray:
+    """The numbers of a tensor; numpy has no short ones such as bfloat16."""
+    whole = dense(given).detach().cpu()
+    short = whole.is_floating_point() and whole.element_size() < 4
+    found: np.ndarray = (whole.float() if short else whole).numpy()
+    return found
 
 
 def save_tensors(
@@ -120,3 +141,27 @@ def same_shapes(expected: Shapes) -> Callable[[Shapes], None]:
 
 def _first_line(reason: Exception) -> str:
     return (str(reason).strip().splitlines() or [type(reason).__name__])[0]
+
+
+def chosen_numbers(index: Any, count: int, what: str) -> Tensor:
+    """The numbers that an index, a list, a mask or a slice chooses out of so many.
+
+    Raises:
+        OpsplitError: if there is no such number.
+
+    Examples:
+        >>> from opsplit._tensors import chosen_numbers
+        >>> chosen_numbers(-1, 3, "trajectories"), chosen_numbers([0, 2], 3, "trajectories")
+        (tensor([2]), tensor([0, 2]))
+    """
+    try:
+        if isinstance(index, Tensor):
+            index = index.numpy(force=True)
+        kept = index if isinstance(index, slice) else np.array(index)
+        if isinstance(kept, np.ndarray) and not kept.size:
+            kept = slice(0)
+        return torch.from_numpy(np.atleast_1d(np.arange(count)[kept]))
+    except (IndexError, ValueError, TypeError):
+        raise OpsplitError(
+            f"There are {count} {what}, numbered from 0; {shown(index)} is none of them."
+        ) from None

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from opsplit._files import rank
+from opsplit._device import rank
 from opsplit._tensors import threads, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
@@ -22,6 +22,7 @@ from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.loop import Execution, train
 from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
+from opsplit.settings import path_argument
 
 EARLY = "first"
 """The folder of the first model that serves, while structures are made better."""
@@ -75,7 +76,7 @@ def pretrain(
     encoder, training = encoder or usual_encoder, training or usual_training
     source = open_source(data, training.batches, continued=operator in (Auto.kind, Auto()))
     _check(training, source)
-    folder = Path(out)
+    folder = path_argument(out, "out")
     share = max(1, (os.cpu_count() or 1) // execution.devices)
     with threads(execution.threads or share):
         if by_evidence(operator, source):

@@ -350,7 +350,8 @@ def test_few_tests_are_judged_by_what_chance_makes() -> None:
     told = replace(KNOWN, coverage={"A": {"c": 0.8}})
     assert not told.shown("c")
     for count, enough in ((12, True), (20, True), (40, False), (400, False)):
-        assert replace(told, tested={"A": {"c": count}}).shown("c") is enough
+        assert replace(told, tested={"A": {"c": count}, "all": {"c": 99}}).shown("c") is enough
+    assert not replace(told, tested={"A": {"c": 12}, "all": {"c": 12}}).shown("c")
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

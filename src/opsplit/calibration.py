@@ -30,6 +30,8 @@ tests, and no further above in all of them,"""
 CHANCE = 1.64
 """or where fewer than a hundred were tested: no further than chance makes it in one of twenty, in
 standard errors."""
+FEWEST = 20
+"""Fewer tests than this say nothing about a coverage."""
 SPREAD = 2
 """How spreads are computed; factors for other spreads mean nothing."""
 SMALLEST = 1e-7
@@ -81,6 +83,8 @@ class Calibration:
 
         A calibration whose coverage was not measured is believed.
         """
+        if self.tested and self.tested.get("all", {}).get(name, 0) < FEWEST:
+            return False
         for group, row in self.coverage.items():
             if name in row:
                 away = row[name] - LEVEL

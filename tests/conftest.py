@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,11 +37,20 @@ settings.register_profile(
 )
 settings.load_profile("opsplit")
 
+# A shell starts background jobs deaf to interrupts, and so are the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 DT = 10 / 99
 
 
 def nyquist(points: int) -> Tensor:
     return (torch.arange(points // 2 + 1) == points / 2).double()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that does much else must not end a description early."""
+    monkeypatch.setattr("opsplit.predict.describe.SECONDS", 3600.0)
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from opsplit.dictionary import OperatorDictionary, Part, within_band
+from opsplit.dictionary import OperatorDictionary, Part, dealiased, within_band
 from opsplit.grid import Grid
-from opsplit.operators import BandLimited, Derivatives, Products, Spectral
+from opsplit.operators import BandLimited, Conserving, Derivatives, Products, Spectral
 
 LINE = Grid((64,), (8.0,))
 
@@ -28,3 +28,20 @@ def test_growth_does_not_raise_rounding_beyond_the_band() -> None:
     moved = own.family.flow(own.family.prepare(own.parameters(), LINE), states, 3.0)
     beyond = torch.fft.rfft(moved[0, 0, 0])[30].abs() / 32
     assert float(beyond) < 2e-6
+
+
+def test_products_of_the_lower_modes_inside_a_wrapper() -> None:
+    linear, products = Derivatives(("lap",), 0.0), Products(("0*0",), dealias=1.0)
+    family = Conserving(Spectral(linear=linear, nonlinearity=products))
+    order = [name == "products" for name in family.operator.shapes()]
+    weights = torch.tensor([order]).float()
+    dictionary = OperatorDictionary((Part(family, weights, None, 1.0),), {}, ("square",), {})
+    changed = dealiased(dictionary, 2 / 3)
+    (x,) = LINE.axes(torch.float32)
+    (own,) = changed.parts
+    rate = own.family.rate(
+        own.family.prepare(own.parameters(), LINE),
+        torch.sin(2 * torch.pi * 25 * x / 8.0)[None, None, None],
+    )
+    assert float(rate.abs().max()) < 1e-6
+    assert dealiased(changed, 2 / 3) is changed

@@ -391,11 +391,7 @@ def hardware(device: str = "cpu") -> str:
 
 
 def origin(seed: int, device: str = "cpu", program: str = "opsplit") -> dict[str, Any]:
-    """What every stored result carries: command, seed, commit and hardware.
-
-    Arguments:
-        program: what comes before the flags of the command.
-    """
+    """What every stored result carries: command, seed, commit and hardware."""
     return {
         "command": command_line(program),
         "seed": seed,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from opsplit._files import atomic, inside, regular
 from opsplit.errors import OpsplitError
+from opsplit.settings import shown
 
 LARGEST = 2_000_000_000
 """Bytes that the numbers of one model, or of all its operators, may take."""
@@ -120,3 +122,27 @@ def same_shapes(expected: Shapes) -> Callable[[Shapes], None]:
 
 def _first_line(reason: Exception) -> str:
     return (str(reason).strip().splitlines() or [type(reason).__name__])[0]
+
+
+def chosen_numbers(index: Any, count: int, what: str) -> Tensor:
+    """The numbers that an index, a list, a mask or a slice chooses out of so many.
+
+    Raises:
+        OpsplitError: if there is no such number.
+
+    Examples:
+        >>> from opsplit._tensors import chosen_numbers
+        >>> chosen_numbers(-1, 3, "trajectories"), chosen_numbers([0, 2], 3, "trajectories")
+        (tensor([2]), tensor([0, 2]))
+    """
+    try:
+        if isinstance(index, Tensor):
+            index = index.numpy(force=True)
+        kept = index if isinstance(index, slice) else np.array(index)
+        if isinstance(kept, np.ndarray) and not kept.size:
+            kept = slice(0)
+        return torch.from_numpy(np.atleast_1d(np.arange(count)[kept]))
+    except (IndexError, ValueError, TypeError):
+        raise OpsplitError(
+            f"There are {count} {what}, numbered from 0; {shown(index)} is none of them."
+        ) from None

@@ -19,6 +19,11 @@ def printable(words: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in words)
 
 
+def lines(words: str) -> str:
+    """The same of several lines, which stay lines."""
+    return "\n".join(map(printable, words.split("\n")))
+
+
 def plain(words: str, most: int = 600) -> str:
     """One line of printable characters of reasonable length."""
     seen = printable(words)
@@ -43,8 +48,19 @@ def safe_streams() -> None:
 
 def say(words: object, stream: TextIO | None = None) -> None:
     """Print lines of printable characters."""
-    text = "\n".join(printable(line) for line in str(words).split("\n"))
-    print(text, file=stream or sys.stdout, flush=True)
+    print(lines(str(words)), file=stream or sys.stdout, flush=True)
+
+
+def percent(share: float) -> str:
+    """A share in percent with two digits, never as a power of ten where it is large.
+
+    Examples:
+        >>> from opsplit._text import percent
+        >>> percent(0.9996), percent(0.01234), percent(12.0)
+        ('100', '1.2', '1200')
+    """
+    hundredth = 100 * share
+    return f"{hundredth:.0f}" if hundredth >= 99.5 else f"{hundredth:.2g}"
 
 
 def cell(value: Any) -> Any:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
 from opsplit.errors import OpsplitError
-from opsplit.settings import Printable
+from opsplit.settings import Printable, argument
 
 FILE = "calibration.json"
 FORECAST = "forecast"
@@ -143,6 +143,7 @@ def _factors(raw: Sequence[float]) -> tuple[float, ...]:
 
 def interpolate(factors: Sequence[float], level: float) -> float:
     """The factor at a level between the kept ones."""
+    level = argument(float, level, "The probability of an interval")
     if not LEVELS[0] <= level <= LEVELS[-1]:
         raise OpsplitError(
             f"An interval needs a probability from {LEVELS[0]} to {LEVELS[-1]}, got {level}."

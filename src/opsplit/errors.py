@@ -20,6 +20,10 @@ class OpsplitError(ValueError):
     """
 
 
+class NotFittedError(OpsplitError, AttributeError):
+    """Something was asked for that only a fit knows."""
+
+
 class OpsplitWarning(UserWarning):
     """Something was done, but with data unlike those a model knows.
 

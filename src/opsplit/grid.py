@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -41,9 +42,17 @@ class Grid(Settings):
     boundary: tuple[str, ...] | str = "periodic"
 
     def __post_init__(self) -> None:
-        shape = tuple(int(n) for n in self.shape)
-        extent = tuple(float(length) for length in self.extent)
+        try:
+            shape = tuple(int(n) for n in self.shape)
+            extent = tuple(float(length) for length in self.extent)
+        except (TypeError, ValueError):
+            raise OpsplitError(
+                "A grid needs points and length of every axis, such as Grid((64, 64), (1.0, 2.0)), "
+                f"got {self.shape!r:.60} and {self.extent!r:.60}."
+            ) from None
         words = self.boundary
+        if not isinstance(words, str | Sequence):
+            raise OpsplitError(f"boundary must be a word such as periodic, got {words!r:.60}.")
         boundary = (words,) * len(shape) if isinstance(words, str) else tuple(words)
         if not 1 <= len(shape) <= 3:
             raise OpsplitError(f"A grid has 1 to 3 axes, but shape {shape} has {len(shape)}.")

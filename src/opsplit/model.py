@@ -32,7 +32,7 @@ from opsplit.hypernetwork.decoder import UNITS
 from opsplit.hypernetwork.disco import Disco
 from opsplit.operators import OperatorFamily
 from opsplit.physics import first_physics
-from opsplit.settings import shown
+from opsplit.settings import path_argument, shown
 
 FORMAT = 2
 ZOO = Path(__file__).parent / "zoo"
@@ -247,7 +247,7 @@ def bundled() -> dict[str, list[str]]:
 
 def locate(model: str | Path, family: str | None = None) -> Path:
     """The directory of a bundled name (`opsplit info` lists them) or of a path."""
-    path = Path(model)
+    path = path_argument(model, "A model that is no bundled name")
     names = _homes()
     if str(model) in names:
         families = names[str(model)]

@@ -18,6 +18,7 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -194,6 +195,28 @@ def _apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
         # The annotation is kept with its number, which belongs to it as long as it lives.
         known = _APART[id(hint)] = (hint, get_origin(hint), get_args(hint))
     return known[1:]
+
+
+def argument(hint: Any, value: Any, what: str) -> Any:
+    """An argument in its declared type; numbers of numpy and torch count as Python's.
+
+    Examples:
+        >>> import numpy
+        >>> from opsplit.settings import argument
+        >>> argument(int | None, numpy.int64(3), "window")
+        3
+    """
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    return _converted(hint, value, what, False)
+
+
+def path_argument(value: Any, what: str) -> Path:
+    """A path, or one sentence."""
+    try:
+        return Path(value)
+    except TypeError:
+        raise OpsplitError(f"{what} must be a path, got {shown(value)}.") from None
 
 
 def _converted(hint: Any, value: Any, what: str, from_file: bool) -> Any:

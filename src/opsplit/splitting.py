@@ -17,6 +17,9 @@ from opsplit.fourier import field_of, spectrum_of
 
 Scheme = Literal["lie", "strang", "fourth"]
 SCHEMES: tuple[Scheme, ...] = ("lie", "strang", "fourth")
+MOST_SUBSTEPS = 1000
+"""Splitting errors are far below rounding with fewer."""
+
 Flow = Callable[[Tensor, float | Tensor], Tensor]
 """`flow(u, duration) -> u`"""
 
@@ -47,10 +50,12 @@ def split_step(
 
     Arguments:
         flows: one flow per operator; a strength is a longer or shorter duration inside it.
-        refinement: equal substeps.
+        refinement: equal substeps, at most `MOST_SUBSTEPS`.
     """
-    if refinement < 1:
-        raise OpsplitError(f"refinement counts substeps and must be at least 1, got {refinement}.")
+    if not 1 <= refinement <= MOST_SUBSTEPS:
+        raise OpsplitError(
+            f"refinement counts substeps and must lie in 1..{MOST_SUBSTEPS}, got {refinement}."
+        )
     step = STEPS.get(scheme)
     if step is None:
         raise OpsplitError(f"Unknown splitting scheme {scheme!r}; choose from {list(SCHEMES)}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from opsplit._files import atomic, regular
 from opsplit._memory import check_room
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import chosen_numbers, usual_defaults
 from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -83,6 +83,8 @@ class Trajectories:
     understood: str = ""
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.data, Tensor) and isinstance(self.grid, Grid)):
+            raise OpsplitError("Trajectories need tensors and a Grid; `from_numpy` takes arrays.")
         expected = 3 + self.grid.ndim
         if self.data.ndim != expected or tuple(self.data.shape[3:]) != self.grid.shape:
             raise OpsplitError(
@@ -158,11 +160,12 @@ class Trajectories:
         steps = self.times.diff().double()
         return torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0)
 
-    def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Trajectories:
-        """Some of the trajectories, with their coefficients."""
-        if not isinstance(index, slice | Tensor):
-            index = torch.tensor(list(index), dtype=torch.long)
-        chosen = torch.arange(len(self))[index]
+    def __iter__(self) -> Iterator[Trajectories]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray | Tensor) -> Trajectories:
+        """Some of the trajectories, or one, with their coefficients."""
+        chosen = chosen_numbers(index, len(self), "trajectories")
         return Trajectories(
             self.data[chosen],
             self.times,
@@ -259,7 +262,7 @@ class Trajectories:
         if (dt is None) == (times is None):
             raise OpsplitError("Say when the frames are: either dt=0.1 or times=[0, 0.1, 0.25].")
         if dt is not None and not is_positive(dt):
-            raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
+            raise OpsplitError(f"dt is the time between frames and must be positive, got {dt!r}.")
         missing = 3 + ndim - data.ndim
         if not 0 <= missing <= 2:
             raise OpsplitError(
@@ -305,9 +308,10 @@ class Trajectories:
         names = tuple(
             channels or (["u"] if data.shape[2] == 1 else [f"u{i}" for i in range(data.shape[2])])
         )
-        grid = Grid(
-            shape, tuple(lengths), boundary if isinstance(boundary, str) else tuple(boundary)
+        ends = (
+            boundary if isinstance(boundary, str) or not np.iterable(boundary) else tuple(boundary)
         )
+        grid = Grid(shape, tuple(lengths), ends)
         known = {
             k: torch.as_tensor(v, dtype=torch.float64).reshape(-1)
             for k, v in (coefficients or {}).items()

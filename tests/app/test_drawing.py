@@ -66,7 +66,7 @@ def test_all_channels_start_from_the_drawing_within_their_range() -> None:
 
 def test_the_snippet_holds_the_drawing() -> None:
     sample = samples.simulate(NAME, VALUES, waves(2).tolist(), frames=6, steps=4)
-    task = job.play_task(sample, 20)
+    task = job.play_task(sample, 600)
     answer = list(job.run(task, threading.Event()))[-1]
     assert isinstance(answer, job.Answer)
     names: dict[str, Any] = {}
@@ -80,7 +80,8 @@ def test_the_snippet_holds_the_drawing() -> None:
 def test_every_coefficient_has_a_slider_that_goes_beyond_training(name: str) -> None:
     for knob in samples.knobs(name):
         least, most = knob.ends
-        assert least <= knob.low < knob.start < knob.high < most
+        assert least <= knob.low < knob.high < most
+        assert knob.low < knob.start < knob.high if knob.acts else knob.start == 0
 
 
 STILL = """() => {

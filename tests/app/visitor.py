@@ -8,9 +8,14 @@ from typing import Any
 class Visitor:
     """A page of its own, with all that it asked for and said."""
 
-    def __init__(self, browser: Any, address: str, width: int = 1280, scheme: str = "light"):
+    def __init__(
+        self, browser: Any, address: str, width: int = 1280, scheme: str = "light",
+        motion: str = "reduce",
+    ):  # fmt: skip
         size = {"width": width, "height": 844}
-        self.context = browser.new_context(viewport=size, color_scheme=scheme)
+        self.context = browser.new_context(
+            viewport=size, color_scheme=scheme, reduced_motion=motion
+        )
         self.page = self.context.new_page()
         # Conditions are waited for, however busy the machine is.
         self.page.set_default_timeout(300_000)

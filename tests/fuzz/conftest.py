@@ -14,6 +14,7 @@ import torch
 from fuzzing import Worker
 
 from opsplit.calibration import LEVELS, Calibration
+from opsplit.errors import no_warnings
 from opsplit.grid import Grid
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.hypernetwork.disco import Disco
@@ -21,7 +22,9 @@ from opsplit.io.well import write_well
 from opsplit.model import Model
 from opsplit.operators import BandLimited, GatedProducts, Spectral
 from opsplit.physics import AdvectionDiffusion
+from opsplit.predict.estimator import OperatorSplitter
 from opsplit.pretrain.extract import extract
+from opsplit.search import Pursuit
 
 LINE = AdvectionDiffusion(Grid((16,), (16.0,)))
 
@@ -44,6 +47,15 @@ def small_model() -> Model:
 @pytest.fixture(scope="session")
 def small_folder(small_model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_model.save(tmp_path_factory.mktemp("fuzz") / "model")
+
+
+@pytest.fixture(scope="session")
+def small_splitter(small_model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    search = Pursuit(max_parts=1, width=2, survivors=1)
+    made = OperatorSplitter(small_model, search, refinement=1)
+    with no_warnings():
+        made.fit(LINE.generate("A+D", 1, seed=0, frames=5))
+    return made.save(tmp_path_factory.mktemp("fuzz") / "splitter")
 
 
 @pytest.fixture(scope="session")
@@ -107,17 +119,21 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 @pytest.fixture(scope="session")
 def worker(
-    good: dict[str, list[Path]], small_folder: Path, tmp_path_factory: pytest.TempPathFactory
+    good: dict[str, list[Path]],
+    small_folder: Path,
+    small_splitter: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Worker]:
     folder = tmp_path_factory.mktemp("work")
     shutil.copytree(small_folder, folder / "model")
+    shutil.copytree(small_splitter, folder / "splitter")
     shutil.copy(good["npy"][0], folder / "frames.npy")
     tasks: list[dict[str, Any]] = [
         {"job": "read", "given": str(p), "flags": {"dt": 0.1} if p.suffix == ".npy" else {}}
         for paths in good.values()
         for p in paths
     ]
-    tasks += [{"job": "model", "given": str(folder / "model")}]
+    tasks += [{"job": job, "given": str(folder / job)} for job in ("model", "splitter")]
     held = Worker(tasks, folder)
     yield held
     held.stop()

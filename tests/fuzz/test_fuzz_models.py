@@ -1,4 +1,4 @@
-"""Damaged model directories: bytes, and JSON that is JSON but says something else."""
+"""Damaged models and saved splitters: bytes, and JSON that is JSON but says something else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fuzzing import Tally, Worker, quota, spoiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+SPLITTER = "splitter.json"
 FILES = {
     "config.json": 0.03,
     "dictionary.json": 0.03,
@@ -19,23 +20,36 @@ FILES = {
     "metrics.json": 0.01,
     "model.safetensors": 0.04,
     "dictionary.safetensors": 0.04,
+    SPLITTER: 0.01,
 }
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def check(tally: Tally, worker: Worker, folder: Path, name: str, content: bytes, what: str) -> None:
     (folder / name).write_bytes(content)
-    before = {p: p.read_bytes() for p in folder.iterdir()}
-    answer = worker.ask({"job": "model", "given": str(folder)})
-    if {p: p.read_bytes() for p in folder.iterdir()} != before:
+    before = contents(folder)
+    answer = worker.ask({"job": folder.name, "given": str(folder)})
+    if contents(folder) != before:
         answer = ("failed", "the folder was changed", 0.0, 0.0)
-    tally.add(answer, f"{what} {content[:2000]!r}" if name.endswith("json") else what)
+    tally.add(answer, f"{what} {content[:4000]!r}" if name.endswith("json") else what)
+
+
+@pytest.fixture
+def copied(name: str, small_folder: Path, small_splitter: Path, tmp_path: Path) -> Path:
+    """A copy of the folder with a file of that name; it is called after what it holds."""
+    what, given = ("model", small_folder)
+    if name == SPLITTER:
+        what, given = ("splitter", small_splitter)
+    return Path(shutil.copytree(given, tmp_path / what))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_bytes(name: str, small_folder: Path, worker: Worker, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "model"))
-    tally = Tally(f"model: {name}, bytes")
-    content = (small_folder / name).read_bytes()
+def test_damaged_bytes(name: str, copied: Path, worker: Worker) -> None:
+    folder, content = copied, (copied / name).read_bytes()
+    tally = Tally(f"{folder.name}: {name}, bytes")
     refused = lambda: tally.outcomes["refused"]  # noqa: E731
     for number, bad in enumerate(spoiled(name, [content], refused, quota(FILES[name]))):
         check(tally, worker, folder, name, bad, f"{name} {number}")
@@ -67,7 +81,7 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=6,
 )
-SHARES = {"config.json": 0.08, "dictionary.json": 0.06, "calibration.json": 0.04}
+SHARES = {"config.json": 0.08, "dictionary.json": 0.06, "calibration.json": 0.04, SPLITTER: 0.03}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -93,10 +107,10 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", SHARES)
-def test_other_values(name: str, small_folder: Path, worker: Worker, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "model"))
-    tally = Tally(f"model: {name}, values")
-    whole = json.loads((small_folder / name).read_text())
+def test_other_values(name: str, copied: Path, worker: Worker) -> None:
+    folder = copied
+    tally = Tally(f"{folder.name}: {name}, values")
+    whole = json.loads((folder / name).read_text())
     where = places(whole)
 
     @settings(

@@ -61,6 +61,14 @@ def command(arguments: list[str]) -> None:
             raise OpsplitError(f"opsplit: {' '.join(said.split())}") from None
 
 
+def splitter(path: str) -> None:
+    """A saved splitter: load it, show it, forecast with it."""
+    found = opsplit.OperatorSplitter.load(path)
+    if not str(found).replace("\n", "").isprintable():
+        raise RuntimeError("a terminal would obey its words")
+    found.predict(steps=2)
+
+
 CANARY = 7777.0
 """Every number of a file that damaged files try to lead us to."""
 
@@ -156,6 +164,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "stored": lambda path: repr(load_trajectories(path)),
     "trajectories": lambda path: repr(Trajectories.load(path)),
     "model": lambda path: Model.load(path),
+    "splitter": splitter,
     "command": command,
 }
 

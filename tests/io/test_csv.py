@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,17 @@ def test_a_temperature_is_no_time_and_units_may_follow_an_axis(names: str, tmp_p
     assert held.channels == ("T",) and held.grid.extent == (3.0,)
     np.testing.assert_array_equal(held.times, t)
     np.testing.assert_array_equal(held.frames()[:, 0], values)
+
+
+def test_names_and_comments_of_strangers_take_no_time(tmp_path: Path) -> None:
+    """Patterns that look back took minutes for either."""
+    began = time.process_time()
+    file = tmp_path / "brackets.csv"
+    names = ",".join(f"{i}" + "[ " * 450 for i in range(300))
+    row = ",".join(["1"] * 301)
+    file.write_text(f"t,{names}\n{row}\n{row}\n")
+    with pytest.raises(OpsplitError):
+        opsplit.read(file)
+    file.write_text(("#" + "a" * 999 + "\n") * 2000 + "t,x,u\n0,0,1\n0,1,2\n1,0,1\n1,1,2\n")
+    assert opsplit.read(file).shape == (1, 2, 1, 2)
+    assert time.process_time() - began < 5

@@ -64,13 +64,13 @@ def test_equal_lengths_follow_matlabs_habit(version: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("version", SAVE)
 def test_a_plane_and_a_number(version: str, tmp_path: Path) -> None:
     u = RNG.normal(size=(32, 16, 21))
-    more = {"x": X, "y": X[:16], "t": T, "nu": 0.01, "v": u + 1}
+    more = {"x": X, "y": X[:16], "t": T, "nu": 0.01, "noisy": u + 1}
     SAVE[version](tmp_path / "a.mat", {"u": u, **more})
     held = opsplit.read(tmp_path / "a.mat")
     assert held.shape == (1, 21, 1, 32, 16) and held.grid.extent == (16.0, 8.0)
     np.testing.assert_array_equal(held.frames()[:, 0], u.transpose(2, 0, 1))
     assert held.coefficients["nu"].tolist() == [0.01]
-    assert "Its u is read, v not." in held.understood
+    assert "Its u is read, noisy not." in held.understood
 
 
 def as_pairs(values: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ def test_a_repeated_last_point_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arrays, words",
     [
-        ({"a": np.ones((3, 4)), "b": np.ones((3, 4))}, "call the field over space and time usol"),
+        ({"a": np.ones((3, 4)), "b": np.ones((3, 5))}, "name those to read, such as channels a"),
         ({"x": X}, "call the field"),
         ({"usol": np.ones((3, 4)) + 1j}, "real numbers"),
         ({"usol": np.ones((32, 20)), "x": X, "t": T}, "21 values of t cannot be read"),

@@ -32,9 +32,11 @@ def test_variables_are_channels(tmp_path: Path) -> None:
     made["time"].attrs["units"] = "days since 2000-01-01"
     made.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     held = opsplit.read(tmp_path / "a.nc")
-    assert (held.format, held.shape) == ("netcdf", (3, 5, 2, 8, 6))
+    assert (held.format, held.shape) == ("netcdf", (3, 5, 2, 6, 8))
     assert held.channels == ("A", "B") and held.dt == 0.5
-    assert held.grid.extent == (2.0, 12.0) and held.origin == (1.0, 0.0)
+    # Longitude is x.
+    assert held.grid.extent == (12.0, 2.0) and held.origin == (0.0, 1.0)
+    a, b = a.swapaxes(2, 3), b.swapaxes(2, 3)
     np.testing.assert_array_equal(held.load().data, np.stack([a, b], 2))
     np.testing.assert_array_equal(held.frames(1, slice(1, 4, 2))[:, 1], b[1, 1:4:2])
     found = {k: v.tolist() for k, v in held.coefficients.items()}

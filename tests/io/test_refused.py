@@ -55,7 +55,7 @@ def test_contradictions(flags: dict[str, Any], words: str, tmp_path: Path) -> No
         ({"u": field(4, 6) + 1j}, "real numbers"),
         ({"u": field(4, 6) > 0}, "real numbers"),
         ({"u": np.array([["a", "b"]])}, "real numbers"),
-        ({"a": field(4, 6), "b": field(4, 6)}, r"\['a', 'b'\]; name the one to read `u`"),
+        ({"a": field(4, 6), "b": field(4, 7)}, r"\['a', 'b'\]; name those to read"),
         ({}, "holds no arrays"),
     ],
 )

@@ -196,3 +196,19 @@ def test_few_operators_come_before_many() -> None:
         splitter = OperatorSplitter().fit(u, 0.1, GRID.extent)
     tried = {one.model for one in splitter.ranking_ if one.unexplained is not None}
     assert "line" in tried and "combined" not in tried
+
+
+def test_about_a_large_mean_the_linear_term_is_taken() -> None:
+    """There `u u_x` is `300 u_x`, and no frame with noise tells one from the other."""
+    rng, x = np.random.default_rng(4), np.arange(64) * 10 / 64
+    t = 0.1 * np.arange(16)[:, None]
+    u = np.full((16, 64), 300.0)
+    for n in (1, 2, 3, 4):
+        k = 2 * np.pi * n / 10
+        u += np.sin(k * x - (0.3 * k - 0.08 * k**3) * t + n) / n
+    u += 0.001 * rng.standard_normal(u.shape)
+    with no_warnings():
+        splitter = OperatorSplitter().fit(u, 0.1, 10.0)
+    assert splitter.status_ == "explained"
+    assert abs(splitter.coefficients_["c"] / 0.3 - 1) < 0.02
+    assert abs(splitter.coefficients_["delta"] / 0.08 - 1) < 0.02

@@ -145,3 +145,15 @@ def test_a_missing_step_is_reported_before_torch_is_loaded(tmp_path: Path) -> No
     )
     assert done.returncode == 2 and done.stdout == "False\n"
     assert "does not say the time between frames; add --dt" in done.stderr
+
+
+@pytest.mark.parametrize("film", ["still", "walk"])
+def test_noise_in_place_of_a_change_is_not_explained(film: str) -> None:
+    """Whatever does nothing would fit frames that differ by noise alone."""
+    rng = np.random.default_rng(2)
+    x = 2 * math.pi * np.arange(64) / 64
+    noise = 0.02 * rng.standard_normal((16, 64))
+    u = np.sin(x) + np.cos(2 * x) + (noise if film == "still" else noise.cumsum(0))
+    with no_warnings():
+        splitter = OperatorSplitter("advection-diffusion").fit(u, 0.1, 10.0)
+    assert splitter.status_ == "unexplained" and not splitter.coefficient_intervals_

@@ -56,10 +56,18 @@ class Answer:
     splitter: opsplit.OperatorSplitter
     forecast: opsplit.Forecast
     verdict: opsplit.Verdict
-    errors: dict[str, float]
-    """NRMSE by method, where the truth is known."""
+    rivals: dict[str, torch.Tensor]
+    """Forecasts by method, where the truth is known; this one is `opsplit`."""
     files: list[Path]
     task: Task
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """NRMSE by method, where the truth is known."""
+        if self.task.truth is None:
+            return {}
+        truth = self.task.truth.data.float()
+        return {name: float(nrmse(f[None], truth)) for name, f in self.rivals.items()}
 
 
 class _StoppedError(Exception):
@@ -112,22 +120,21 @@ def _answer(task: Task, report: Any) -> Answer:
         splitter.fit(task.observed, report=report)
     forecast = splitter.forecast(task.steps)
     verdict, truth = splitter.verdict_, None
-    errors: dict[str, float] = {}
+    rivals: dict[str, torch.Tensor] = {}
     if task.truth is not None:
         truth = task.truth.data[0].float()
         last = splitter.observed_.data[0, -1].float()
         verdict = verdict.on_future(forecast.frames.float(), truth, last)
-        errors = _errors(task, forecast, report)
+        rivals = _rivals(task, forecast, report)
     folder = Path(tempfile.mkdtemp(prefix="opsplit-app-"))
     return Answer(
-        splitter, forecast, verdict, errors, _files(folder, task, splitter, forecast, truth), task
+        splitter, forecast, verdict, rivals, _files(folder, task, splitter, forecast, truth), task
     )
 
 
-def _errors(task: Task, forecast: opsplit.Forecast, report: Any) -> dict[str, float]:
+def _rivals(task: Task, forecast: opsplit.Forecast, report: Any) -> dict[str, torch.Tensor]:
     assert task.truth is not None and isinstance(task.observed, opsplit.Trajectories)
-    truth = task.truth.data[0].float()
-    found = {"opsplit": forecast.frames[: len(truth)].float()}
+    found = {"opsplit": forecast.frames[: len(task.truth.times)].float()}
     report(1.0, "")
     with no_warnings():
         compared = opsplit.compare(task.model, task.observed, task.truth, methods=("direct",))
@@ -136,7 +143,7 @@ def _errors(task: Task, forecast: opsplit.Forecast, report: Any) -> dict[str, fl
         known = samples.terms_given(task.sample)
         if known is not None:
             found["terms given"] = torch.from_numpy(known)
-    return {name: float(nrmse(f[None], truth[None])) for name, f in found.items()}
+    return found
 
 
 def _files(

@@ -23,20 +23,26 @@ Inputs = tuple[Any, dict[str, Any]]
 """The button of a way in, and what it takes by name."""
 INTRO = """
 # opsplit
-Some frames go in. opsplit searches a dictionary of learned operators for a composition that
-explains them, and continues the film. No weight changes, and nobody tells it the equation.
+It forecasts systems that no network was trained on, by a sum of operators that know one mechanism
+each.
 """
 PLAY = """
-A system is simulated. Its first frames are observed, and the rest is the truth that the forecast
-is compared with. The operators were trained on one mechanism at a time; here all of them act
-together.
+The system is simulated. opsplit sees only its first frames; the rest is the truth that the
+forecast is compared with. In training every mechanism acted alone. Here they act together.
 """
-WAITING = "<p>The answer appears here: verdict, film, equation, errors and files.</p>"
 STYLE = """
 .gradio-container { max-width: min(90rem, 100vw) !important; margin: 0 auto !important; }
 .gradio-container main, .gradio-container .column, .gradio-container .block { min-width: 0; }
 .gradio-container main { max-width: 100vw; overflow-x: hidden; }
-.gradio-container table { border-collapse: collapse; margin: .5rem 0; }
+.gradio-container table { border-collapse: collapse; margin: .5rem 0 1rem; }
+#live th, #live td, #found th, #found td {
+  border: 0 !important; border-bottom: 1px solid #8885 !important;
+}
+.gradio-container caption { font-weight: 600; }
+.gradio-container progress { accent-color: #0072b2; height: .6rem; }
+.gradio-container .steps { margin: 0 0 .5rem 1.2rem; list-style: decimal; }
+.gradio-container .steps li { margin: .3rem 0; }
+.gradio-container .idea { width: 100%; max-width: 44rem; margin: 1rem 0; }
 .gradio-container caption { text-align: left; white-space: nowrap; }
 .gradio-container td, .gradio-container th { padding: .2rem .6rem; text-align: left; }
 .gradio-container #files .label-clear-button { display: none; }
@@ -103,7 +109,7 @@ def build(limits: Limits | None = None) -> Any:
                         own = _file_inputs(gr, allowed)
                 cancel = gr.Button("Cancel", interactive=False, elem_id="cancel")
             with gr.Column(scale=3, min_width=320):
-                live = gr.HTML(WAITING, elem_id="live")
+                live = gr.HTML((Path(__file__).parent / "welcome.html").read_text(), elem_id="live")
                 verdict = gr.HTML(elem_id="verdict")
                 film = gr.HTML(elem_id="film")
                 found = gr.HTML(elem_id="found")
@@ -163,11 +169,11 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
     gr.Markdown(PLAY)
     with gr.Row():
         equation = gr.Dropdown(
-            names, value=names[0], label="Equation", elem_id="equation", min_width=150
+            names, value=names[0], label="Equation", elem_id="equation", min_width=190
         )
         field = gr.Dropdown(
             [*samples.FIELDS, samples.DRAWN], value="random", label="Initial field",
-            elem_id="field", min_width=150,
+            elem_id="field", min_width=190,
         )  # fmt: skip
     drawing = pad(gr, _ndim(names[0]))
     # Every equation has sliders of its own: none is ever read with the range of another.
@@ -233,8 +239,8 @@ def _slider(gr: Any, name: str, knob: samples.Knob) -> Any:
 def _ranges(name: str, values: Sequence[Any]) -> str:
     """The trained ranges of the coefficients, and where the sliders stand."""
     known = samples.knobs(name)
-    pairs = zip(known, values, strict=True)
-    return views.box(known, {knob.name: float(value or 0) for knob, value in pairs})
+    chosen = {knob.name: float(v or 0) for knob, v in zip(known, values, strict=True)}
+    return views.system(samples.equation(name, chosen)) + views.box(known, chosen)
 
 
 def _file_inputs(gr: Any, limits: Limits) -> Inputs:
@@ -287,8 +293,8 @@ def _described(path: str | None, axes: str, dt: str, extent: str) -> str:
         return ""
     try:
         said = _said(axes, dt, extent)
-        content = _without_path(str(opsplit.describe(path, **said)), path)
-        return views.described(content, opsplit.check(path, **said))
+        content = opsplit.describe(path, **said)
+        return views.described(content, Path(path).name, opsplit.check(path, **said))
     except OpsplitError as reason:
         return views.failure(_without_path(str(reason), path))
     except Exception as reason:

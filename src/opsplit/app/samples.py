@@ -14,12 +14,15 @@ import opsplit
 from opsplit.app.pad import Drawing, drawn_field
 from opsplit.model import bundled
 from opsplit.physics import PHYSICS
+from opsplit.predict.identify import equation as written_equation
 
 DRAWN = "draw your own"
 FIELDS = ("random", "one bump", "two bumps", "wave")
 """Initial fields to choose from, beside a drawing."""
 USUAL = 4
 """Random fields that show the range of every channel."""
+TOGETHER = 3
+"""Mechanisms that act together until somebody moves a slider."""
 BEYOND = 2.0
 """Sliders go this many times as far as the training did."""
 
@@ -32,16 +35,18 @@ class Knob:
     term: str
     low: float
     high: float
+    acts: bool = True
+    """Whether it acts before somebody moves its slider."""
+
+    @property
+    def start(self) -> float:
+        return float(f"{self.low + 0.6 * (self.high - self.low):.2g}") if self.acts else 0.0
 
     @property
     def ends(self) -> tuple[float, float]:
         """How far the slider goes: beyond training, to both sides if both signs were met."""
         most = float(f"{BEYOND * self.high:.2g}")
         return (-most if self.low < 0 else 0.0), most
-
-    @property
-    def start(self) -> float:
-        return float(f"{self.low + 0.6 * (self.high - self.low):.2g}")
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,13 @@ def playable() -> list[str]:
 def knobs(name: str) -> tuple[Knob, ...]:
     """The coefficients of an equation that vary, with their trained ranges."""
     dictionary = opsplit.load_model(name).dictionary
-    found = []
+    found: list[Knob] = []
     for key, values in dictionary.coefficients.items():
         there = values[values != 0]
         if len(there) and there.min() < there.max():
             term = dictionary.terms[key].text if key in dictionary.terms else ""
-            found.append(Knob(key, term, float(there.min()), float(there.max())))
+            acts = len(found) < TOGETHER
+            found.append(Knob(key, term, float(there.min()), float(there.max()), acts))
     return tuple(found)
 
 
@@ -81,6 +87,14 @@ def constants(name: str) -> dict[str, float]:
     held = opsplit.load_model(name).dictionary.coefficients
     moving = {knob.name for knob in knobs(name)}
     return {k: float(v.max()) for k, v in held.items() if k not in moving}
+
+
+def equation(name: str, coefficients: dict[str, float]) -> opsplit.Equation:
+    """The equation that is simulated, with all its numbers."""
+    model = opsplit.load_model(name)
+    terms = {key: term.text for key, term in model.dictionary.terms.items()}
+    written = written_equation({**coefficients, **constants(name)}, terms)
+    return written.renamed({key: key for key in opsplit.get_physics(name).channels})
 
 
 def simulate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import opsplit
+from opsplit._text import percent
 from opsplit.app.job import Answer, Progress
 from opsplit.app.samples import Knob, constants
 from opsplit.display import html_table
@@ -24,11 +27,13 @@ METHODS = {
     "direct": "direct: the trained network alone, without a search",
     "terms given": "terms given: a fit of the true terms, then the solver",
 }
-NO_INTERVALS = (
-    "No intervals: the model is not calibrated for such data, or its intervals missed their level "
-    "in fresh tests."
-)
+TRIED = "Sums tried so far, the best first: strength [operator, by its coefficients]"
 COLOURS = {"explained": "#2a9d5c", "partly": "#d9a400", "unexplained": "#c0392b"}
+
+
+def system(equation: opsplit.Equation) -> str:
+    """The equation that is simulated."""
+    return f'<p class="system" style="font-size:1.1rem;margin-bottom:.75rem">{equation.html}</p>'
 
 
 def box(knobs: tuple[Knob, ...], values: dict[str, float]) -> str:
@@ -56,7 +61,7 @@ def box(knobs: tuple[Knob, ...], values: dict[str, float]) -> str:
     return (
         f'<svg viewBox="0 0 390 {height}" style="max-width:28rem;width:100%" role="img" '
         f'aria-label="trained ranges and chosen values" font-size="15">{rows}</svg>'
-        "<p>Blue bar: the range of the training. A dot outside of it is orange.</p>"
+        "<p><small>Bar: the values of the training. Beyond it the dot is orange.</small></p>"
     )
 
 
@@ -74,7 +79,7 @@ def progress(state: Progress) -> str:
     return (
         f'<p role="status">{doing}</p>'
         f'<progress max="100" value="{done:.0f}" style="width:100%"></progress>'
-        f"{html_table(rows, 'Compositions so far, the best first') if rows else ''}"
+        f"{html_table(rows, TRIED) if rows else ''}"
     )
 
 
@@ -85,9 +90,27 @@ def headline(answer: Answer) -> str:
     return (
         f'<div style="border-left:.5rem solid {COLOURS[verdict.level.value]};padding-left:.75rem">'
         f'<h2 class="verdict" data-level="{verdict.level.value}">{escape(level)}</h2>'
+        f"{_in_words(answer.errors)}"
         f"<p>{escape(reason[:1].upper() + reason[1:])}</p>"
         f"<p><small>{escape(answer.task.title)}</small></p></div>"
     )
+
+
+def _in_words(errors: dict[str, float]) -> str:
+    """How far the forecast is from the truth, for somebody who knows none of our words."""
+    if not errors:
+        return ""
+    mine, still = errors["opsplit"], errors.get("persistence")
+    said = f"The forecast differs from the truth by <b>{_percent(mine)}</b>"
+    if still is not None:
+        said += f"; the last frame, repeated, by {_percent(still)}"
+    return f"<p>{said}.</p>"
+
+
+def _percent(share: float) -> str:
+    if not share < math.inf:
+        return "more than any number"
+    return f"{percent(share)} %" if share >= 1e-5 else "less than 0.001 %"
 
 
 def failure(words: str) -> str:
@@ -98,14 +121,26 @@ def failure(words: str) -> str:
     )
 
 
-def described(content: str, findings: list[opsplit.Finding]) -> str:
-    """What is wrong with a file, then its content and all checks."""
+def described(content: opsplit.Description, name: str, findings: list[opsplit.Finding]) -> str:
+    """What a file holds and what is wrong with it, then all that is known about it."""
+    recording = content.recording
+    trajectories, frames, channels, *points = recording.shape
+    held = " x ".join(map(str, points))
+    size = f"<b>{escape(name)}</b>: {frames} frames of {held} points"
+    if channels > 1:
+        size += f", {channels} channels"
+    if trajectories > 1:
+        size += f", {trajectories} trajectories (the first one is used)"
     wrong = [f for f in findings if f.verdict != "ok"]
     first = f"All {len(findings)} checks passed." if not wrong else f"{len(wrong)} to look at:"
-    rows = "".join(f"<li><b>{escape(f.check)}</b>: {escape(f.words)}</li>" for f in wrong)
-    whole = escape("\n".join([content, "", *map(str, findings)]))
+    # The same words as on the command line, where a setting is a flag.
+    said = {f.check: re.sub(r"add --(\w+) \(or \1=\)", r"fill in \1", f.words) for f in wrong}
+    rows = "".join(f"<li><b>{escape(k)}</b>: {escape(words)}</li>" for k, words in said.items())
+    words = str(content).replace(recording.source, name)
+    whole = escape("\n".join([words, "", *map(str, findings)]))
     return (
-        f"<p>{first}</p><ul>{rows}</ul><details open><summary>Content and checks</summary>"
+        f"<p>{size}.</p><p>{first}</p><ul>{rows}</ul>"
+        "<details><summary>Content and checks</summary>"
         f"<pre style='white-space:pre-wrap;font-size:.8rem'>{whole}</pre></details>"
     )
 
@@ -125,7 +160,7 @@ def found(answer: Answer) -> str:
     text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
     if rows and not splitter.coefficient_intervals_:
-        text += f"<p><small>{NO_INTERVALS}</small></p>"
+        text += f"<p><small>{splitter.no_intervals()}</small></p>"
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])
         text += html_table(
@@ -155,8 +190,11 @@ def film(answer: Answer) -> str:
     truth = None if task.truth is None else task.truth.data[0].float().numpy()
     past = (observed.times - observed.times[-1]).numpy()
     moments = np.concatenate([past, answer.forecast.times.numpy()])
-    draw = _lines if observed.grid.ndim == 1 else _fields
-    held = draw(observed, before, after, truth)
+    if observed.grid.ndim == 1:
+        direct = answer.rivals.get("direct")
+        held = _lines(observed, before, after, truth, None if direct is None else direct.numpy())
+    else:
+        held = _fields(observed, before, after, truth)
     picks = held.pop("picks")
     words = ["observed" if i < len(before) else "forecast" for i in picks]
     held["labels"] = [f"{w}, t = {moments[i]:.4g}" for w, i in zip(words, picks, strict=True)]
@@ -166,14 +204,18 @@ def film(answer: Answer) -> str:
 
 
 def _lines(
-    observed: opsplit.Trajectories, before: np.ndarray, after: np.ndarray, truth: np.ndarray | None
-) -> dict[str, Any]:
+    observed: opsplit.Trajectories, before: np.ndarray, after: np.ndarray,
+    truth: np.ndarray | None, direct: np.ndarray | None,
+) -> dict[str, Any]:  # fmt: skip
     """Profiles of the first channel as paths of an SVG picture."""
     runs = {"forecast": np.concatenate([before, after])[:, 0]}
+    if direct is not None:
+        runs["direct"] = np.concatenate([before, direct])[:, 0]
     if truth is not None:
         runs["truth"] = np.concatenate([before, truth])[:, 0]
         runs["error"] = np.concatenate([np.zeros_like(before), after - truth])[:, 0]
-    seen = np.concatenate([values[np.isfinite(values)] for values in runs.values()])
+    fixed = [values for name, values in runs.items() if name != "direct"]
+    seen = np.concatenate([values[np.isfinite(values)] for values in fixed])
     low, high = float(seen.min()), float(seen.max())
     room = (high - low) or 1.0
     picks = film_picks(len(runs["forecast"]), 1, (before.shape[-1],))
@@ -187,13 +229,15 @@ def _lines(
     styles = {
         "forecast": {"colour": "#0072b2", "width": 2.5, "dash": "none", "mark": "—"},
         "truth": {"colour": "#888888", "width": 5, "dash": "none", "mark": "━"},
+        "direct": {"colour": "#b5479b", "width": 1.5, "dash": "2 4", "mark": "···"},
         "error": {"colour": "#d55e00", "width": 1.5, "dash": "5 4", "mark": "- -"},
     }
-    order = [name for name in ("truth", "forecast", "error") if name in runs]
+    order = [name for name in ("direct", "truth", "forecast", "error") if name in runs]
     labels = {"forecast": "observed, then forecast"}
     if truth is not None:
         error = f"forecast minus truth, at most {np.nanmax(np.abs(runs['error'])):.2g}"
-        labels = {"truth": "truth", "forecast": "forecast", "error": error}
+        alone = "the network alone, without a search"
+        labels = {"truth": "truth", "forecast": "forecast", "direct": alone, "error": error}
     return {
         "name": observed.channels[0], "low": low, "high": high, "picks": picks,
         "extent": observed.grid.extent[0], "columns": 1,

@@ -103,6 +103,9 @@ def compare(
         >>> sorted(found.errors)
         ['direct', 'persistence']
     """
+    for given in (observed, future):
+        if not isinstance(given, Trajectories):
+            raise OpsplitError(f"A comparison needs Trajectories, got {given!r:.60}.")
     if len(observed) != 1 or len(future) != 1:
         raise OpsplitError(
             f"A comparison is of one trajectory, got {len(observed)} observed and {len(future)} "

@@ -38,12 +38,13 @@ def splitting(
     dictionary: OperatorDictionary,
     device: str = "cpu",
     settings: dict[str, Any] | None = None,
-    refinement: int | Literal["auto"] = 1,
+    refinement: int | Literal["auto"] | None = None,
 ) -> Method:
     """A search over compositions, or the one operator the hypernetwork reads (`direct`).
 
     Arguments:
-        refinement: substeps of a frame; the paper has one.
+        refinement: substeps of a frame (None: those of the paper, which has one; our own search
+            chooses them, as it does by default).
     """
 
     def run(observed: Trajectories, horizon: int, seed: int) -> Outcome:
@@ -53,7 +54,9 @@ def splitting(
         strategy = make_search(search, model, settings)
         if isinstance(strategy, Uniform):
             strategy = replace(strategy, seed=seed)
-        splitter = OperatorSplitter(model, search=strategy, refinement=refinement, device=device)
+        usual: int | Literal["auto"] = "auto" if isinstance(strategy, Pursuit) else 1
+        steps = usual if refinement is None else refinement
+        splitter = OperatorSplitter(model, search=strategy, refinement=steps, device=device)
         with no_warnings():
             splitter.fit(window, observed.dt, observed.grid.extent, chosen)
         frames = splitter.predict(steps=horizon).cpu()

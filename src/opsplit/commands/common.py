@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
+from opsplit._device import check_device
 from opsplit._files import fingerprint, own
 from opsplit._text import say, to_json
 from opsplit.commands.record import Record
@@ -61,22 +61,7 @@ class Common:
         """Refuse what cannot work before anything is written."""
         if not 0 <= self.seed < 2**31:
             raise OpsplitError(f"--seed must lie in 0..{2**31 - 1}, got {self.seed}.")
-        if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", self.device):
-            raise OpsplitError(
-                f"Unknown --device {self.device!r}; choose cpu, cuda, cuda:1 or mps."
-            )
-        kind, _, number = self.device.partition(":")
-        if kind != "cpu":
-            import torch
-
-            there = torch.cuda if kind == "cuda" else torch.backends.mps
-            if not there.is_available():
-                raise OpsplitError(f"This machine has no {kind} device; use --device cpu.")
-            if number and int(number) >= torch.cuda.device_count():
-                raise OpsplitError(
-                    f"This machine has {torch.cuda.device_count()} cuda device(s), counted from "
-                    f"0; there is no {self.device}."
-                )
+        check_device(self.device)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in POSITIVE or value is None:

@@ -1,6 +1,6 @@
 """The operators a search may compose."""
 
-from opsplit.dictionary.band import within_band
+from opsplit.dictionary.band import dealiased, within_band
 from opsplit.dictionary.dictionary import MAX_STRENGTH, OperatorDictionary
 from opsplit.dictionary.lift import lifted_family
 from opsplit.dictionary.mean import keeping_mean
@@ -14,6 +14,7 @@ __all__ = [
     "OperatorDictionary",
     "Part",
     "PreparedDictionary",
+    "dealiased",
     "keeping_mean",
     "lifted_family",
     "oriented",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 from opsplit.dictionary.dictionary import OperatorDictionary
 from opsplit.fourier import low_pass
 from opsplit.grid import Grid
-from opsplit.operators import BandLimited
+from opsplit.operators import BandLimited, OperatorFamily, Spectral
+from opsplit.operators.wrappers.wrapper import Wrapper
 
 BEYOND = 1e-6
 """A rate of which no more than this share lies beyond the band stays in it."""
@@ -43,6 +45,26 @@ def within_band(
         replace(part, family=BandLimited(part.family, share)) for part in dictionary.parts
     )
     return replace(dictionary, parts=wrapped)
+
+
+def dealiased(dictionary: OperatorDictionary, share: float) -> OperatorDictionary:
+    """The dictionary with products of the lower modes only, or itself if no product changes."""
+    families = [_dealiased(part.family, share) for part in dictionary.parts]
+    if families == [part.family for part in dictionary.parts]:
+        return dictionary
+    each = zip(dictionary.parts, families, strict=True)
+    return replace(dictionary, parts=tuple(replace(part, family=new) for part, new in each))
+
+
+def _dealiased(family: OperatorFamily, share: float) -> OperatorFamily:
+    if isinstance(family, Wrapper):
+        return replace(family, operator=_dealiased(family.operator, share))
+    if not isinstance(family, Spectral):
+        return family
+    products: Any = family.nonlinearity
+    if getattr(products, "dealias", 0.0) <= share:
+        return family
+    return replace(family, nonlinearity=replace(products, dealias=share))
 
 
 def _leaves(rate: Tensor, grid: Grid, share: float) -> np.ndarray:

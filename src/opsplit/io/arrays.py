@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -13,6 +14,7 @@ from opsplit._files import regular
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import guess_axes, in_words
+from opsplit.io.beside import Beside, fields_among, is_beside, numbered, understood
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.parts import Index, Part, array_part
 from opsplit.io.stored import StoredArray
@@ -21,16 +23,8 @@ from opsplit.trajectories import Trajectories, unmasked
 Read = Callable[[Index], np.ndarray]
 FIELDS = ("usol", "u", "uu", "U", "sol", "Exact")
 """Usual names of the field; of several large arrays, the first that is there is read."""
-TIMES = ("t", "times", "time", "tt", "ts", "tspan", "t_span")
-POINTS = {a: (a, f"{a}s", 2 * a, f"{a}_grid", f"{a}span") for a in "xyz"}
-STEPS = ("dt", "delta_t", "time_step")
-SPACINGS = {a: (f"d{a}", f"delta_{a}") for a in "xyz"}
-EXTENTS = ("extent", "box_size")
-BESIDE = frozenset(
-    (*TIMES, *STEPS, *EXTENTS, *(k for names in POINTS.values() for k in names),
-     *(k for names in SPACINGS.values() for k in names))
-)  # fmt: skip
-"""Names of arrays that say where and when the field was observed."""
+MOST_CHANNELS = 16
+"""More arrays of one shape are something else, such as frames."""
 
 
 def of_array(array: Any, flags: Flags) -> Raw:
@@ -114,17 +108,12 @@ def of_plain(
 ) -> Raw:
     """One array and the small ones beside it, which may say times, coordinates, coefficients."""
     check_kind(source, dtype)
-    times = _first(others, TIMES, several=True)
-    found = {a: _first(others, names, several=True) for a, names in POINTS.items()}
-    points = {a: values for a, values in found.items() if values is not None}
-    rest = {
-        k: v.ravel().astype(np.float64) for k, v in others.items()
-        if k not in BESIDE
-    }  # fmt: skip
+    beside = understood(others, shape)
+    times, points, rest = beside.times, dict(beside.points), dict(beside.rest)
     lengths = {a: len(v) for a, v in points.items()}
     lengths |= {} if times is None else {"t": len(times)}
     lengths |= {} if flags.names is None else {"c": len(flags.names)}
-    letters = flags.letters or _guess(shape, lengths, rest, flags.ndim, time_last)
+    letters = flags.letters or _guess(shape, lengths, beside, flags.ndim, time_last)
     if letters is None or len(letters) != len(shape):
         has = f" with {', '.join(f'{n} values of {a}' for a, n in lengths.items())}"
         raise OpsplitError(
@@ -139,16 +128,20 @@ def of_plain(
             f"{source}: read as {in_words(letters, shape)}, but it has "
             f"{', '.join(f'{lengths[a]} values of {a}' for a in wrong)}."
         )
+    named, words = numbered(beside, letters, shape)
+    points |= {a: v for a, v in named.items() if a != "t"}
+    times = named.get("t", times)
+    rest = {k: v for k, v in rest.items() if not any(v is one for one in named.values())}
     n, count = size.get("n", 1), size.get("c", 1)
     names = ("u",) if count == 1 else tuple(f"u{i}" for i in range(count))
     check_small(f"{source}: the axis of channels", count)
-    step = _first(others, STEPS)
-    if times is None and step is not None:
+    if times is None and beside.step is not None:
         with np.errstate(invalid="ignore"):
-            times = np.arange(size["t"]) * float(step[0])
+            times = np.arange(size["t"]) * beside.step
     check_small(f"{source}: coefficients of all trajectories", n * len(rest))
     coefficients = {k: np.broadcast_to(v, n).copy() for k, v in rest.items() if len(v) in (1, n)}
-    said = [f"Its {', '.join(coefficients)} are taken as coefficients."] if coefficients else []
+    said = [*beside.said, *words]
+    said += [f"Its {', '.join(coefficients)} are taken as coefficients."] if coefficients else []
     unused = [k for k in rest if k not in coefficients]
     said += [f"Not used: {', '.join(unused)}."] if unused else []
     space = {a: n for a, n in size.items() if a in "xyz"}
@@ -156,48 +149,77 @@ def of_plain(
         source, form, letters, tuple(shape),
         lambda i: ((Part(read, letters, names),), i),
         names, named=False, times=times, coordinates=points,
-        extent=_extent(source, others, space),
+        extent=beside.extent(space),
         coefficients=coefficients, said=tuple(said), guessed_axes=flags.letters is None,
         look_for_repeats=True,
     )  # fmt: skip
 
 
-def _first(
-    others: Mapping[str, np.ndarray], names: Sequence[str], several: bool = False
-) -> np.ndarray | None:
-    """The values of the first name that is there."""
-    held = (others[k].ravel() for k in names if k in others)
-    return next((v for v in held if v.size > several), None)
+def chosen(where: str, shapes: Mapping[str, tuple[int, ...]], flags: Flags) -> list[str]:
+    """The arrays that are read: those that are asked for, the one with a usual name, or all others
+    of one shape, each of which is a channel."""
+    asked = [k for k in flags.names or () if k in shapes]
+    if asked and len(asked) == len(flags.names or ()):
+        return asked
+    large = fields_among(shapes) or [k for k in FIELDS if k in shapes]
+    if not large and len(shapes) == 1:
+        large = [k for k in shapes if not is_beside(k)]
+    if not large:
+        raise OpsplitError(
+            f"{where} holds the arrays {sorted(shapes)}, none over space and time; call "
+            "the field u."
+        )
+    usual = next((k for k in FIELDS if k in large), None)
+    alike = [k for k in large if shapes[k] == shapes[usual or large[0]]]
+    # A usual name stands alone, unless the others are like it: `u` and `v`, `A` and `B`.
+    pair = len(alike) > 1 and all(len(k) == 1 for k in alike)
+    if usual is not None and not pair:
+        return [usual]
+    if len(alike) < len(large) or len(alike) > MOST_CHANNELS:
+        raise OpsplitError(
+            f"{where} holds the arrays {sorted(shapes)}; name those to read, such as channels "
+            f"{large[0]}."
+        )
+    return alike
 
 
-def _extent(
-    source: str, others: Mapping[str, np.ndarray], space: Mapping[str, int]
-) -> tuple[float, ...] | None:
-    """Lengths by a stored extent or by stored spacings; one spacing `dx` holds for all axes."""
-    extent = _first(others, EXTENTS)
-    if extent is not None:
-        if len(extent) not in (1, len(space)):
-            raise OpsplitError(f"{source}: its extent has {len(extent)} values.")
-        return tuple(np.broadcast_to(extent, len(space)).tolist())
-    along = [_first(others, SPACINGS[a]) for a in sorted(space)]
-    if along[0] is None:
-        return None
-    if len(along[0]) == len(space):
-        spacings = along[0].tolist()
-    else:
-        spacings = [float((along[0] if h is None else h)[0]) for h in along]
-    return tuple(h * n for h, (_, n) in zip(spacings, sorted(space.items()), strict=True))
+def of_fields(
+    source: str,
+    form: str,
+    fields: Mapping[str, tuple[tuple[int, ...], np.dtype, Read]],
+    others: Mapping[str, np.ndarray],
+    flags: Flags,
+    time_last: bool = False,
+) -> Raw:
+    """One array, or several of one shape, each of which is a channel.
+
+    Arguments:
+        fields: shape, kind and slices of every array.
+        others: the small ones beside them.
+    """
+    asked = flags.names is not None and set(flags.names) <= fields.keys()
+    told = replace(flags, channels=None) if asked else flags
+    shape, dtype, first = next(iter(fields.values()))
+    raw = of_plain(source, form, shape, dtype, first, others, told, time_last)
+    if "c" in raw.axes or (len(fields) == 1 and not asked):
+        return raw
+    parts = [Part(read, raw.axes, (name,)) for name, (_, _, read) in fields.items()]
+    said = (*raw.said, f"Channels: {', '.join(fields)}.")
+    return replace(raw, parts=lambda i: (parts, i), channels=tuple(fields), named=True, said=said)
 
 
 def _guess(
     shape: tuple[int, ...],
     lengths: Mapping[str, int],
-    rest: Mapping[str, np.ndarray],
+    beside: Beside,
     ndim: int | None,
     time_last: bool,
 ) -> str | None:
     # Arrays as long as the first axis are coefficients, which makes it one of trajectories.
-    many = {len(v) for v in rest.values()} - {1}
+    many = {len(v) for v in beside.rest.values()} - {1}
     with_n = {**lengths, "n": shape[0]} if many == set(shape[:1]) and many else lengths
-    found = guess_axes(shape, with_n, ndim, time_last)
-    return found or guess_axes(shape, lengths, ndim, time_last)
+    for known in (with_n, lengths):
+        found = guess_axes(shape, known, ndim, time_last, (beside.ndim, beside.order))
+        if found is not None:
+            return found
+    return None

@@ -200,7 +200,7 @@ def without_imaginary(values: np.ndarray, where: str, limit: float) -> np.ndarra
 def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> np.ndarray:
     where, count, dt = raw.source, raw.size("t"), flags.dt
     if dt is not None and not is_positive(dt):
-        raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
+        raise OpsplitError(f"dt is the time between frames and must be positive, got {dt!r}.")
     if flags.times is not None and (dt is not None or raw.times is not None):
         _refuse(where, "times", "known already, or given as dt", "times")
     stored = raw.times if flags.times is None else flags.times
@@ -254,6 +254,8 @@ def _channels(raw: Raw, flags: Flags, said: list[str]) -> tuple[tuple[str, ...],
 def _boundary(raw: Raw, flags: Flags, guessed: dict[str, str]) -> tuple[str, ...]:
     ndim = len(raw.space)
     words = flags.boundary
+    if words is not None and not isinstance(words, str | Sequence):
+        raise OpsplitError(f"boundary must be a word such as periodic, got {words!r:.60}.")
     if isinstance(words, str):
         words = words.split(",")
     given = None

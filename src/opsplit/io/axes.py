@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
@@ -12,7 +13,22 @@ SYNONYMS = {
     **{word: letter for letter, word in WORDS.items()},
     **dict.fromkeys(("n", "trajectories", "sample", "samples", "batch", "member", "case"), "n"),
     **dict.fromkeys(("t", "times", "frame", "frames", "step", "steps"), "t"),
-    **dict.fromkeys(("position", "distance", "location", "place"), "x"),
+    **dict.fromkeys(
+        (
+            "position",
+            "positions",
+            "distance",
+            "location",
+            "place",
+            "lon",
+            "longitude",
+            "easting",
+            "xc",
+        ),
+        "x",
+    ),
+    **dict.fromkeys(("lat", "latitude", "northing", "yc"), "y"),
+    "zc": "z",
     **dict.fromkeys(("c", "channels", "component", "components", "variable", "field"), "c"),
 }
 FEW = 4
@@ -56,22 +72,30 @@ def guess_axes(
     lengths: Mapping[str, int],
     ndim: int | None,
     time_last: bool = False,
+    known: tuple[int, Sequence[str]] = (1, ()),
 ) -> str | None:
     """The most plausible letters for an array of this shape, None where nothing is.
 
     Arguments:
         lengths: of axes that are known, such as `{"t": 101, "x": 256}`.
         time_last: whether MATLAB's habit `(x, t)` is the first guess.
+        known: the fewest axes of space, and letters in the order that they have.
     """
-    best = min(_layouts(shape, lengths, ndim, time_last), default=None)
+    best = min(_layouts(shape, lengths, ndim, time_last, known), default=None)
     return None if best is None else best[1]
 
 
 def _layouts(
-    shape: Sequence[int], lengths: Mapping[str, int], ndim: int | None, time_last: bool
+    shape: Sequence[int],
+    lengths: Mapping[str, int],
+    ndim: int | None,
+    time_last: bool,
+    known: tuple[int, Sequence[str]],
 ) -> Iterator[tuple[float, str]]:
     """Every order of axes that is possible, with its cost."""
-    spaces = ["x", "xy", "xyz"] if ndim is None else ["xyz"[:ndim]]
+    fewest, orders = known
+    counts = range(fewest, 4) if ndim is None else [ndim]
+    spaces = [word for n in counts for word in dict.fromkeys(("xyz"[:n], "xyz"[:n][::-1]))]
     forms = ("nt{}c", "ntc{}", "nt{}", "t{}c", "tc{}", "t{}", "{}t", "n{}t", "{}tc", "c{}t")
     for space, form in product(spaces, forms):
         letters = form.format(space)
@@ -81,16 +105,20 @@ def _layouts(
         # An axis that is not there has length 1.
         if any(size.get(letter, 1) != n for letter, n in lengths.items()):
             continue
-        cost = 0.1 * len(space)
+        if any("".join(a for a in letters if a in order) != order for order in orders):
+            continue
+        cost = 0.1 * len(space) + 0.3 * (space != "".join(sorted(space)))
         if "c" in size:
             named = size["c"] == lengths.get("c")
             cost += 0 if named or size["c"] <= FEW else 1 if size["c"] <= 2 * FEW else 5
             cost += 0.25 * (letters[-1] == "c")
         cost += sum(3 for letter in space if size[letter] <= FEW)
-        cost += len({size[letter] for letter in space}) > 1
+        # Boxes and pictures are rarely much longer than wide.
+        sides = [size[letter] for letter in space]
+        cost += min(1.0, math.log2(max(1, *sides) / max(1, min(sides)))) + 0.3 * (len(space) == 3)
         cost += 0.5 * ("n" in size)
         cost += 10 * (size["t"] < 2)
         # Without a known number of times, time first is the rule.
-        last = letters.index("t") > letters.index("x")
+        last = letters.index("t") > min(letters.index(a) for a in space)
         cost += 0 if last == time_last else 0.05 if "t" in lengths else 20
         yield cost, letters

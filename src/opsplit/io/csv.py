@@ -25,18 +25,22 @@ LARGEST_MB = 256
 """Text is parsed whole."""
 COLUMNS = 2_000_000
 """Most columns: every name of one takes memory of its own."""
+MOST = 0.05
+"""Rows that may be missing, as a share of those that are there."""
 PIECE = 2**23
 """Characters that are read between two looks at the clock, about."""
 LONGEST = 1000
-"""Characters of a name or a comment that are looked at: a pattern may take long on more."""
+"""Characters of a name or a comment that are looked at."""
 COMMENTS = 100_000
 """Most lines before the first row."""
-UNIT = re.compile(r"^(.*?)\s*[\[(]\s*(.*?)\s*[\])]$")
-"""A column's name and its unit: `x [m]`, `u (K)`."""
 SUFFIX = re.compile(r"^(.+)[_ ]([npumck]?m|[nmu]?s|sec|min|h|hr|hours?|d|days?|yr|years?)$", re.I)
-"""The same of an axis without brackets: `x_km`, `time_s`."""
-STATED = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
-"""`dt = 0.1` in a line that begins with #."""
+"""An axis and its unit without brackets: `x_km`, `time_s`."""
+DATE = re.compile(
+    r"^(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d:?\d\d)?$"
+)
+"""A date and time as pandas and others write it; the zone is that of all rows."""
+STATED = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
+"""`dt = 0.1` in a line that begins with #. Only words as a whole: a line of one takes no longer."""
 
 
 def of_csv(path: Path, flags: Flags) -> Raw:
@@ -60,9 +64,16 @@ def of_csv(path: Path, flags: Flags) -> Raw:
         return of_plain(
             str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags
         )
+    if not names[0] or names[0].startswith("Unnamed"):
+        # pandas writes the numbers of its rows into a column without a name.
+        counted = bool((table[:, 0] == np.arange(len(table))).all())
+        if counted and {"t", "x"} <= _axis_columns([_bare(name) for name in names]).keys():
+            names, table = names[1:], table[:, 1:]
+        else:
+            names = ["t", *names[1:]]
     found = [_with_unit(name) if len(name) <= LONGEST else None for name in names]
-    units = {m[1]: m[2] for m in found if m}
-    names = [m[1] if m else name for m, name in zip(found, names, strict=True)]
+    units = dict(both for both in found if both)
+    names = [both[0] if both else name for both, name in zip(found, names, strict=True)]
     if len(names) != table.shape[1] or len(set(names)) != len(names):
         raise OpsplitError(
             f"{path}: {table.shape[1]} columns need as many different names, got {len(names)}."
@@ -93,43 +104,103 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
                 break
         else:
             return beside, [], np.zeros((0, 0))
-    mark = next((c for c in ",;\t" if c in line), None)
+    # Where both are there, commas are decimal points.
+    mark = next((c for c in ";\t," if c in line), None)
     if line.count(mark or " ") >= COLUMNS:
         raise OpsplitError(f"{path} has more than {COLUMNS} columns; save it by numpy.save.")
     names = [word.strip().strip("\"'") for word in line.split(mark)]
-    if all(_number(word) is not None for word in names):
+    if all(_is_number(word) for word in names):
         # A file of numpy.savetxt has its names in a comment.
         told = [word.strip() for word in head.lstrip("# ").strip().split(mark)]
         names, skipped = (told if len(told) == len(names) > 1 else []), skipped - 1
+    first = _row(path, skipped, mark)
+    comma = mark not in (",", None) and any(
+        "," in w and _is_number(w.replace(",", ".")) for w in first
+    )
+    kinds = [_kind(word.replace(",", ".") if comma else word) for word in first]
+    axes = [i for i, name in enumerate(names) if letter_of(_bare(name))]
+    kept = [i for i, kind in enumerate(kinds) if kind != "text" or i in axes]
+    more: dict[str, Any] = {"comma": comma}
+    if names and len(names) == len(kinds) and 1 < len(kept) < len(kinds):
+        names, more["usecols"] = [names[i] for i in kept], kept
+    dates = {i: _seconds for i in kept if kinds[i] == "date"}
+    if dates:
+        more["converters"] = dates
     rows = partial(_table, path, skipped, mark, max(1, min(PIECE // 20, PIECE // len(line))))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         try:
-            return beside, names, rows()
+            table = rows(**more)
         except ValueError:
             # An empty cell is a missing value.
-            return beside, names, rows(converters=lambda word: float(word.strip() or "nan"))
+            empty = {i: lambda word: float(word.strip() or "nan") for i in kept} | dates
+            table = rows(**{**more, "converters": empty})
+    for i in (kept.index(i) for i in dates):
+        table[:, i] -= np.nanmin(table[:, i], initial=np.inf)
+    return beside, names, table
 
 
-def _table(path: Path, skipped: int, mark: str | None, most: int, **more: Any) -> np.ndarray:
+def _row(path: Path, skipped: int, mark: str | None) -> list[str]:
+    """The words of the first row of numbers."""
+    with open(path, encoding="utf-8-sig") as stream:
+        for _ in range(skipped):
+            stream.readline()
+        line = next((line for line in stream if line.strip()), "")
+    return [word.strip().strip("\"'") for word in line.split(mark)]
+
+
+def _is_number(word: str) -> bool:
+    return _number(word) is not None
+
+
+def _kind(word: str) -> str:
+    """What a cell holds: a number (or nothing), a date, or text."""
+    if not word or _is_number(word):
+        return "number"
+    return "date" if DATE.match(word[:LONGEST]) else "text"
+
+
+def _seconds(word: str) -> float:
+    """A date as seconds."""
+    found = DATE.match(word.strip().strip("\"'"))
+    if found is None:
+        return math.nan
+    return float(np.datetime64(found[1].replace(" ", "T"), "us").astype(np.int64)) / 1e6
+
+
+def _table(
+    path: Path, skipped: int, mark: str | None, most: int, comma: bool = False, **more: Any
+) -> np.ndarray:
     """The numbers after so many lines, read in pieces of rows: there may be a limit of time."""
     pieces: list[np.ndarray] = []
     with open(path, encoding="utf-8-sig") as stream:
         for _ in range(skipped):
             stream.readline()
+        lines: Any = (line.replace(",", ".") for line in stream) if comma else stream
         while not pieces or len(pieces[-1]) == most:
             check_time(path)
-            pieces.append(np.loadtxt(stream, delimiter=mark, ndmin=2, max_rows=most, **more))
+            pieces.append(np.loadtxt(lines, delimiter=mark, ndmin=2, max_rows=most, **more))
     widths = {piece.shape[1] for piece in pieces if len(piece)}
     if len(widths) > 1:
         raise ValueError(f"its rows have {min(widths)} to {max(widths)} columns")
     return np.concatenate([piece for piece in pieces if len(piece)] or pieces[:1])
 
 
-def _with_unit(name: str) -> re.Match[str] | None:
-    """A column's name and its unit, if it has one."""
+def _with_unit(name: str) -> tuple[str, str] | None:
+    """A column's name and its unit, if it has one: `x [m]`, `u (K)`, `time_s`."""
+    if name.endswith(("]", ")")):
+        # A pattern would take hours for names with many brackets.
+        at = min((i for i in (name.find("["), name.find("(")) if i >= 0), default=-1)
+        if at >= 0:
+            return name[:at].rstrip(), name[at + 1 : -1].strip()
     axis = SUFFIX.match(name)
-    return UNIT.match(name) or (axis if axis and letter_of(axis[1]) in tuple("txyz") else None)
+    return (axis[1], axis[2]) if axis and letter_of(axis[1]) in tuple("txyz") else None
+
+
+def _bare(name: str) -> str:
+    """A column's name without its unit."""
+    found = _with_unit(name) if len(name) <= LONGEST else None
+    return found[0] if found else name
 
 
 def _number(word: str) -> float | None:
@@ -173,7 +244,8 @@ def _long(
         points[a], place = np.unique(columns[axes[a]], return_inverse=True)
         places.append(place)
     shape = tuple(len(v) for v in points.values())
-    if math.prod(shape) != len(table):
+    gone = math.prod(shape) - len(table)
+    if not 0 <= gone <= MOST * len(table):
         raise OpsplitError(
             f"{path}: {', '.join(f'{len(v)} values of {a}' for a, v in points.items())} need "
             f"{math.prod(shape)} rows, it has {len(table)}; write one row for each point and time."
@@ -181,7 +253,7 @@ def _long(
     where = np.ravel_multi_index(places, shape)
     if len(np.unique(where)) < len(where):
         raise OpsplitError(f"{path}: two rows are of the same point and time.")
-    values = np.empty((len(table), len(fields)))
+    values = np.full((math.prod(shape), len(fields)), np.nan)
     values[where] = np.stack([columns[k] for k in fields], 1)
     others = {k: v for k, v in beside.items() if k not in ("t", *"xyz")}
     others |= {a: v for a, v in points.items() if a != "n"}
@@ -190,6 +262,7 @@ def _long(
     raw = of_plain(str(path), "csv", array.shape, array.dtype, array.__getitem__, others, stated)
     part = array_part(array, letters + "c", fields)
     said = (f"One row per point: {', '.join(fields)} over {', '.join(letters)}.", *raw.said)
+    said += (f"{gone} rows are missing.",) if gone else ()
     return replace(
         raw, parts=lambda i: ((part,), i), channels=tuple(fields), named=True, said=said,
         axes=letters + "c",

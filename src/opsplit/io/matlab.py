@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from opsplit._files import regular
-from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, FIELDS, of_plain
+from opsplit.io.arrays import Read, chosen, of_fields
 from opsplit.io.assemble import Flags, Raw
+from opsplit.io.beside import is_beside
 from opsplit.io.guard import HDF5, check_small, dataset, opened, reading
 from opsplit.io.mat_arrays import MatArray, mat_arrays
 from opsplit.io.parts import Index
@@ -27,20 +27,23 @@ def of_mat(path: Path, flags: Flags) -> Raw:
         regular(path)
         arrays = _version73(path) if _is_hdf5(path) else mat_arrays(path)
     shapes = {name: array.shape for name, array in arrays.items()}
-    name, others = choose_field(path, shapes)
-    check_small(f"{path}: what is beside {name}", sum(math.prod(shapes[k]) for k in others))
+    fields = chosen(str(path), shapes, flags)
+    others = beside_of(path, shapes, fields)
     with reading(path, WORDS):
-        held = {k: arrays[k].read((slice(None),) * len(shapes[k])).ravel() for k in others}
+        held = {k: arrays[k].read((slice(None),) * len(shapes[k])) for k in others}
     small = {k: v for k, v in held.items() if v.dtype.kind in "fiu" and v.size}
-    field = arrays[name]
 
-    def read(index: Index) -> np.ndarray:
-        with reading(path, WORDS):
-            return field.read(index)
+    def slices(name: str) -> Read:
+        def read(index: Index) -> np.ndarray:
+            with reading(path, WORDS):
+                return arrays[name].read(index)
 
-    raw = of_plain(str(path), "mat", field.shape, field.dtype, read, small, flags, time_last=True)
-    ignored = [k for k in shapes if k != name and k not in others]
-    more = (f"Its {name} is read, {', '.join(ignored)} not.",) if ignored else ()
+        return read
+
+    each = {name: (shapes[name], arrays[name].dtype, slices(name)) for name in fields}
+    raw = of_fields(str(path), "mat", each, small, flags, time_last=True)
+    ignored = [k for k in shapes if k not in fields and k not in others]
+    more = (f"Its {', '.join(fields)} is read, {', '.join(ignored)} not.",) if ignored else ()
     return replace(raw, said=(*raw.said, *more))
 
 
@@ -69,15 +72,13 @@ def _version73(path: Path) -> dict[str, MatArray]:
         }
 
 
-def choose_field(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, list[str]]:
-    """The field, and the vectors and numbers beside it."""
-    small = [k for k, s in shapes.items() if k in BESIDE or sum(n > 1 for n in s) < 2]
-    large = [k for k in shapes if k not in small]
-    name = next((k for k in FIELDS if k in large), large[0] if len(large) == 1 else None)
-    if name is None:
-        raise OpsplitError(
-            f"{path} holds the arrays {sorted(shapes)}; call the field over space and time usol."
-        )
-    for k in small:
-        check_small(f"{path}: {k}", math.prod(shapes[k]))
-    return name, small
+def beside_of(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], fields: Sequence[str]
+) -> list[str]:
+    """The arrays beside the fields that are small, or may be coordinates."""
+    found = [
+        k for k, s in shapes.items()
+        if k not in fields and (is_beside(k) or sum(n > 1 for n in s) < 2)
+    ]  # fmt: skip
+    check_small(f"{path}: what is beside {fields[0]}", sum(math.prod(shapes[k]) for k in found))
+    return found

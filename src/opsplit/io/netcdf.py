@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -14,16 +15,18 @@ import numpy as np
 from opsplit._files import regular
 from opsplit.boundary import is_boundary
 from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, SPACINGS, STEPS
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import letter_of
+from opsplit.io.beside import SPACINGS, STEPS, is_beside
 from opsplit.io.examine import CHUNK_MB
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.helper import examined
 from opsplit.io.parts import Index, Part
 from opsplit.terms import terms_from
 
-NOT_COEFFICIENTS = BESIDE | {"boundary", "version"}
+BOUNDS = frozenset({"bnds", "bounds", "nv", "nbnds", "nb2", "vertex", "vertices"})
+"""Axes of variables that say where cells or means begin and end."""
+NOT_COEFFICIENTS = frozenset({"boundary", "version"})
 
 
 @contextmanager
@@ -83,13 +86,14 @@ def letters_of(source: str, held: Any, flags: Flags) -> tuple[list[str], dict[st
     """The variables that are read, and which dimension each axis of them is."""
     fields = _fields(source, held, flags)
     first = held[fields[0]]
-    letters = flags.letters or _letters(source, first.dims)
-    if len(letters) != first.ndim:
+    axes = _axes_of(held, first, flags)
+    letters = flags.letters or _letters(source, held, axes)
+    if len(letters) != len(axes):
         raise OpsplitError(
             f"{source}: {fields[0]} has the axes {', '.join(map(str, first.dims))}; "
             f"{','.join(letters)} does not name each of them."
         )
-    return fields, dict(zip(letters, map(str, first.dims), strict=True))
+    return fields, dict(zip(letters, map(str, axes), strict=True))
 
 
 def of_dataset(
@@ -109,7 +113,9 @@ def of_dataset(
         said = [f"Variables {', '.join(fields)} over {', '.join(dims.values())}."]
         said += units_said(held, [*dims.values(), *fields])
         said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
-        shape = tuple(first.shape)
+        shape = tuple(first.sizes[dim] for dim in dims.values())
+        single = [dim for dim in first.dims if str(dim) not in dims.values()]
+        said += [f"One value of {', '.join(map(str, single))}: no axis."] if single else []
         extent, boundary = _stated(held.attrs, {a: first.sizes[dims[a]] for a in points})
         if times is None and (step := _positive(held.attrs, STEPS)) is not None:
             times = np.arange(first.sizes[dims["t"]]) * step
@@ -120,7 +126,7 @@ def of_dataset(
         def read(index: Index) -> np.ndarray:
             # xarray reads coordinates whole and makes an index of them, whoever asks for a frame.
             with opened(drop=[dim for dim in dims.values() if dim != field]) as held:
-                return np.asarray(held[field][index].values)
+                return np.asarray(held[field].squeeze(single)[index].values)
 
         return Part(read, letters, tuple(names[field]))
 
@@ -135,9 +141,18 @@ def of_dataset(
     )  # fmt: skip
 
 
+def _reserved(name: str) -> bool:
+    return name in NOT_COEFFICIENTS or is_beside(name)
+
+
 def units_said(held: Any, names: Sequence[str]) -> list[str]:
     """A sentence on the attributes `units` of axes and fields; the numbers stay as they are."""
-    units = {k: held[k].attrs.get("units") for k in names if k in held}
+    return units_of({k: held[k].attrs for k in names if k in held})
+
+
+def units_of(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The same, from the attributes of every array."""
+    units = {k: held.get("units") for k, held in attributes.items()}
     words = [f"{k} in {str(unit)[:60]!r}" for k, unit in units.items() if unit]
     return [f"Units: {', '.join(words)}."] if words else []
 
@@ -169,7 +184,11 @@ def _positive(attributes: Mapping[str, Any], names: Sequence[str]) -> float | No
 
 def _fields(source: str, held: Any, flags: Flags) -> list[str]:
     """The variables with the most axes, all the same; of those, the wanted ones."""
-    real = {str(k): v for k, v in held.data_vars.items() if v.dtype.kind in "fiuc" and v.ndim > 1}
+    edges = {str(v.attrs.get("bounds", "")) for v in held.variables.values()}
+    real = {
+        str(k): v for k, v in held.data_vars.items()
+        if v.dtype.kind in "fiuc" and v.ndim > 1 and k not in edges and not BOUNDS & {*v.dims}
+    }  # fmt: skip
     most = max((v.ndim for v in real.values()), default=0)
     found = {k: v.dims for k, v in real.items() if v.ndim == most}
     if flags.names is not None and set(flags.names) <= found.keys():
@@ -186,9 +205,10 @@ def _fields(source: str, held: Any, flags: Flags) -> list[str]:
     return list(found)
 
 
-def _letters(source: str, dims: Sequence[Any]) -> str:
-    """Letters of the axes by their names; axes of unknown name are space, in order."""
-    found = [letter_of(str(dim)) for dim in dims]
+def _letters(source: str, held: Any, dims: Sequence[Any]) -> str:
+    """Letters of the axes by their names or by the conventions of their coordinates' attributes;
+    axes of unknown name are space, in order."""
+    found = [letter_of(str(dim)) or _by_convention(held, dim) for dim in dims]
     free = [a for a in "xyz" if a not in found]
     letters = [a or (free.pop(0) if free else "") for a in found]
     if "t" not in letters or len(set(letters)) < len(letters) or "" in letters:
@@ -197,6 +217,31 @@ def _letters(source: str, dims: Sequence[Any]) -> str:
             "such as axes t,x or n,t,c,x,y."
         )
     return "".join(letters)
+
+
+def _by_convention(held: Any, dim: Any) -> str | None:
+    """The letter by the attributes of the CF conventions: `axis`, `standard_name`, `units`."""
+    if dim not in held.coords:
+        return None
+    attributes = {k: str(v).lower() for k, v in held[dim].attrs.items()}
+    if attributes.get("axis", "") in tuple("txyz"):
+        return attributes["axis"]
+    name = attributes.get("standard_name", "")
+    projected = re.match(r"(?:projection|grid)_([xy])_coordinate|grid_(longitude|latitude)", name)
+    if projected:
+        return projected[1] or letter_of(projected[2])
+    return "t" if " since " in attributes.get("units", "") else letter_of(name)
+
+
+def _axes_of(held: Any, first: Any, flags: Flags) -> list[Any]:
+    """The axes of a field, without those of one point if one of space is left."""
+    known = {dim: letter_of(str(dim)) or _by_convention(held, dim) for dim in first.dims}
+    space = [dim for dim, a in known.items() if a not in ("t", "n", "c")]
+    single = [dim for dim in space if first.sizes[dim] == 1]
+    named = flags.letters is not None and len(flags.letters) == first.ndim
+    if named or len(single) == len(space):
+        return list(first.dims)
+    return [dim for dim in first.dims if dim not in single]
 
 
 def _channels(
@@ -234,6 +279,6 @@ def _coefficients(
             found[str(name)] = np.broadcast_to(values.values.astype(np.float64), n).copy()
     for name, value in held.attrs.items():
         number = np.asarray(value)
-        if number.size == 1 and number.dtype.kind == "f" and name not in NOT_COEFFICIENTS:
+        if number.size == 1 and number.dtype.kind == "f" and not _reserved(str(name)):
             found.setdefault(str(name), np.full(n, float(number.ravel()[0])))
     return found

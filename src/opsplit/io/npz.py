@@ -13,8 +13,9 @@ import numpy as np
 
 from opsplit._files import regular
 from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, FIELDS, Header, Read, of_plain, read_header
+from opsplit.io.arrays import Header, Read, chosen, of_fields, read_header
 from opsplit.io.assemble import Flags, Raw
+from opsplit.io.beside import is_beside
 from opsplit.io.examine import CHUNK_MB
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.parts import Index, Part
@@ -38,27 +39,27 @@ def of_npz(path: Path, flags: Flags) -> Raw:
             heads = {name: _head(path, archive, name) for name in names}
     if not heads:
         raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
+    lines = [head for head in heads.values() if sum(n > 1 for n in head.shape) < 2]
+    check_small(f"{path}: what is beside the field", sum(_bytes(head) // 8 for head in lines))
+    if heads.keys() >= OURS:
+        fields = ["data"]
+    else:
+        real = {k: head.shape for k, head in heads.items() if head.dtype.kind in "fiuc"}
+        fields = chosen(str(path), real or dict.fromkeys(heads, ()), flags)
     beside = [
-        name for name, head in heads.items()
-        if name in BESIDE
-        or (len(head.shape) < 2 and name not in FIELDS and head.dtype.kind in "fiuU")
+        k for k, head in heads.items()
+        if k not in fields and head.dtype.kind in "fiuUmM"
+        and (sum(n > 1 for n in head.shape) < 2 or is_beside(k))
     ]  # fmt: skip
-    fields = [name for name in heads if name not in beside]
     numbers_beside = sum(_bytes(heads[name]) // 8 for name in beside)
     check_small(f"{path}: what is beside the field", numbers_beside)
     with reading(path, "by numpy"), np.load(path, allow_pickle=False) as opened:
         others = {name: opened[name] for name in beside}
     if heads.keys() >= OURS:
         return _ours(path, heads["data"], others)
-    usual = next((k for k in FIELDS if k in fields), None)
-    if usual is None and len(heads) > 1 and len(fields) != 1:
-        raise OpsplitError(f"{path} holds the arrays {sorted(heads)}; name the one to read `u`.")
-    name = usual or (fields or list(heads))[0]
-    numbers = {k: v for k, v in others.items() if k != name and v.dtype.kind in "fiu" and v.size}
-    head = heads[name]
-    raw = of_plain(
-        str(path), "npz", head.shape, head.dtype, _slicer(path, name, head), numbers, flags
-    )
+    numbers = {k: v for k, v in others.items() if v.dtype.kind in "fiumM" and v.size}
+    held = {k: (heads[k].shape, heads[k].dtype, _slicer(path, k, heads[k])) for k in fields}
+    raw = of_fields(str(path), "npz", held, numbers, flags)
     return replace(raw, terms=_terms(path, others))
 
 

@@ -39,6 +39,11 @@ def of_pdebench(path: Path) -> Raw:
         )
 
 
+def is_pdebench(file: Any) -> bool:
+    """Whether the arrays of an open file have the names of PDEBench."""
+    return any(k in ("tensor", "density", "Vx", "velocity") or k.isdigit() for k in file)
+
+
 def _scalar(path: Path, file: Any) -> Raw:
     held = dataset(path, file, "tensor")
     if "nu" in file or "t-coordinate" not in file:

@@ -12,12 +12,13 @@ import numpy as np
 from opsplit._files import atomic
 from opsplit._text import cell
 from opsplit.errors import OpsplitError
-from opsplit.io.arrays import BESIDE, FIELDS
+from opsplit.io.arrays import FIELDS
+from opsplit.io.beside import is_beside
 from opsplit.io.netcdf import NOT_COEFFICIENTS
 from opsplit.io.npz import OURS
 from opsplit.io.recording import Recording
 
-RESERVED = BESIDE | OURS | NOT_COEFFICIENTS | {*FIELDS, "terms"}
+RESERVED = OURS | NOT_COEFFICIENTS | {*FIELDS, "terms"}
 """Names by which readers find fields, times, coordinates and facts."""
 Write = Callable[[Path, Recording, np.ndarray, np.ndarray, Mapping[str, float]], None]
 
@@ -58,7 +59,7 @@ def _free(coefficients: Mapping[str, float], channels: Sequence[str]) -> dict[st
     """Coefficients under names that mean nothing else in any format."""
     found: dict[str, float] = {}
     for name, value in coefficients.items():
-        while name in RESERVED or name in channels or name in found:
+        while name in RESERVED or is_beside(name) or name in channels or name in found:
             name += "_"
         found[name] = value
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from opsplit._tensors import usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.settings import Between, argument
 from opsplit.terms import Term
 from opsplit.trajectories import Trajectories
 
@@ -148,6 +149,8 @@ class Physics(ABC):
     ) -> Trajectories:
         """Simulate `n` whole trajectories of a split; `given` coefficients replace drawn ones."""
         self.check_split(split)
+        n = argument(Annotated[int, Between(1, 10**9)], n, "n")
+        seed = argument(int, seed, "seed")
         generator = torch.Generator().manual_seed(seed)
         coefficients = self.sample_coefficients(split, n, generator)
         for name, value in (given or {}).items():

@@ -32,7 +32,8 @@ computing of this thread counts, so that a busy machine does not change the answ
 PRICE = 0.1
 """One more part must divide the unexplained share by ten to this power."""
 TIE = 0.05
-"""Scores that differ by no more than this are equal, and the cheapest model is taken."""
+"""Scores that differ by no more than this are equal. The one with the lowest degree is taken (about
+a large mean, `u u_x` acts like `u_x`), and of these the cheapest."""
 EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
 ENOUGH = 0.02
@@ -144,7 +145,8 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
     if not fits:
         raise OpsplitError(_refusal(ranking))
     lowest = min(one.score or 0.0 for one, _ in fits)
-    best, made = next((one, made) for one, made in fits if (one.score or 0.0) <= lowest + TIE)
+    equal = [(one, made) for one, made in fits if (one.score or 0.0) <= lowest + TIE]
+    best, made = min(equal, key=lambda pair: _degree(pair[1]))
     others = [one for one in ranking if one is not best]
     others.sort(key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
     return _take(splitter, made, (best, *others))
@@ -203,6 +205,13 @@ def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family:
         return False
     ndim = fits[0][1].observed_.grid.ndim
     return family != _usual(name) or load_config(locate(name, family)).ndim < ndim
+
+
+def _degree(made: OperatorSplitter) -> int:
+    """How far the terms of a composition are from linear, all together."""
+    terms = made._found.dictionary.terms
+    held = [terms[name].degree for name, v in made.coefficients_.items() if v and name in terms]
+    return sum(degree - 1 for degree in held if degree)
 
 
 def _kinds(dictionary: OperatorDictionary) -> frozenset[tuple[int | None, int | None]]:

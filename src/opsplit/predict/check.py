@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from opsplit._tensors import usual_defaults
+from opsplit._text import percent
 from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.io.assemble import Flags
@@ -239,7 +240,7 @@ def _ends(recording: Recording, seen: Survey) -> list[Finding]:
 
 def _spectrum(seen: Survey) -> Finding:
     share = float(seen.upper.max())
-    words = f"{100 * share:.2g} % of the energy lies in the upper third of the modes"
+    words = f"{percent(share)} % of the energy lies in the upper third of the modes"
     if share <= UNRESOLVED:
         return Finding("resolved spectrum", Mark.OK, f"{words}.")
     return Finding("resolved spectrum", Mark.WARNING, f"{words}: noise, fronts or too few points.")

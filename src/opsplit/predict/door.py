@@ -180,7 +180,7 @@ def _told(recording: Recording, flags: Flags) -> Recording:
 
 def _positive(dt: float | None) -> float:
     if dt is None or not (np.isfinite(dt) and dt > 0):
-        raise OpsplitError(f"dt is the time between frames and must be positive, got {dt}.")
+        raise OpsplitError(f"dt is the time between frames and must be positive, got {dt!r}.")
     return dt
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from opsplit._deadline import within
+from opsplit._device import check_device
 from opsplit._tensors import usual_defaults
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
@@ -33,7 +34,7 @@ from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rival_ends import explained
 from opsplit.predict.rivals import missed, rivals
-from opsplit.predict.rollout import MOST_STEPS, Forecast
+from opsplit.predict.rollout import MOST_STEPS, Forecast, moments
 from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
@@ -42,7 +43,7 @@ from opsplit.predict.verdict import Level
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
 from opsplit.search.strategy import Report
-from opsplit.settings import shown
+from opsplit.settings import argument, shown
 from opsplit.splitting import Scheme
 
 
@@ -165,7 +166,7 @@ class OperatorSplitter(Shown):
         with within(plan.search.max_seconds):
             recording = observe(u, model.config, flags)
             if trajectory is not None:
-                recording = recording.part([trajectory])
+                recording = recording.part([argument(int, trajectory, "trajectory")])
             # Nothing is stored before the search has succeeded: a failed fit leaves the last one.
             started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
@@ -214,6 +215,7 @@ class OperatorSplitter(Shown):
 
     def plan(self) -> Plan:
         """How to search, by the constructor's arguments."""
+        check_device(str(self.device))
         search = get_search(self.search)
         clean = search.name == "pursuit" if self.denoise is None else self.denoise
         return Plan(
@@ -301,6 +303,8 @@ class OperatorSplitter(Shown):
                 most = f"1..{MOST_STEPS}"
                 raise OpsplitError(f"steps must be a whole number in {most}, got {shown(steps)}.")
             times = [self.dt_ * (i + 1) for i in range(steps)]
+        else:
+            times = moments(times)
         pick, units, found = self.composition_, self.units_, self._found
         ahead = [t / units.time for t in times]
         last, others = self._last[trajectory], list[Composition]()
@@ -367,7 +371,10 @@ class OperatorSplitter(Shown):
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()
         frames = self._changes.undone(frames, self.observed_.grid.ndim)
-        truth = torch.as_tensor(u).to(frames)
+        try:
+            truth = torch.as_tensor(u).to(frames)
+        except (TypeError, ValueError, RuntimeError):
+            raise OpsplitError(f"score needs frames as numbers, got {shown(u)}.") from None
         if truth.numel() != frames.numel():
             raise OpsplitError(
                 f"The forecast has frames of shape {tuple(frames.shape[1:])}, "

@@ -30,6 +30,7 @@ from opsplit.predict.working_grid import resolved_grid, working_grid
 from opsplit.search import Objective, Pursuit, SearchResult, Strategy
 from opsplit.search.pursuit import largest_strength
 from opsplit.search.strategy import Report
+from opsplit.settings import argument
 from opsplit.splitting import Scheme
 from opsplit.trajectories import Trajectories
 
@@ -58,6 +59,12 @@ class Plan:
     """Whether to take out white noise."""
     device: str
     memory_mb: float
+
+    def __post_init__(self) -> None:
+        argument(int | Literal["auto"], self.refinement, "refinement")
+        argument(int | None, self.last, "window")
+        argument(bool, self.clean, "denoise")
+        argument(float, self.memory_mb, "memory_mb")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Gradients steepen and flows fold: a grid that holds what was observed may be too coarse for what
 follows. A forecast that fills the upper modes is repeated with more points, as long as the finer
-operators explain the observed frames as well.
+operators explain the observed frames as well. It starts from a finer state: the observed frames
+say the lower modes, and what the operators make of the frames before says the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from opsplit.dictionary import PreparedDictionary
+from opsplit._deadline import time_is_up
+from opsplit.dictionary import PreparedDictionary, dealiased
 from opsplit.fourier import resample
 from opsplit.grid import Grid
 from opsplit.predict.explain import Explanation
@@ -23,8 +25,11 @@ from opsplit.predict.working_grid import fast_points
 from opsplit.search.result import Composition
 from opsplit.splitting import Scheme
 
-FINER = 1.5
-"""Points per axis of a grid over those of the grid before."""
+WAYS = ((1.5, None), (2.0, 2 / 3))
+"""Points per axis of a grid over those of the grid before, and the share of its modes that products
+keep: all, or those of a dealiased solver whose frames were stored on every second point."""
+CLEARLY = 0.8
+"""A way that takes more points must leave at most this share of the error of the one before."""
 MOST = 4.0
 """Points of the finest grid over those of the first."""
 FULL = 1e-8
@@ -47,6 +52,8 @@ class Stage:
     operators: PreparedDictionary
     places: tuple[int, ...] | None = None
     """Places in the dictionary of the operators that were prepared; None: all of them."""
+    error: float | None = None
+    """Of the last observed steps, where it is known."""
 
     def run(
         self, compositions: Sequence[Composition], ahead: Sequence[float], start: Tensor
@@ -59,24 +66,59 @@ class Stage:
 
     def replayed(self, pick: Composition, trajectory: int) -> float:
         """The error of the last observed steps, in the modes that were observed."""
-        window = self.found.window
-        frames = window.frames[trajectory][-1 - REPLAYED :]
-        steps = window.moments[trajectory].diff()[1 - len(frames) :].tolist()
-        before = resample(frames[:-1], self.grid.shape)
+        if self.error is not None:
+            return self.error
+        frames, steps = self._observed(trajectory)
+        frames, steps = frames[-1 - REPLAYED :], steps[-REPLAYED:]
         [placed] = self._placed([pick])
-        made = one_step(self.operators, placed, before, steps, self.scheme, self.refinement)
-        return float((onto(made, window.grid.shape) - frames[1:]).norm())
+        made = one_step(self.operators, placed, frames[:-1], steps, self.scheme, self.refinement)
+        return float((made - frames[1:]).norm())
 
-    def finer(self, full: Sequence[bool], needed: Sequence[Composition]) -> Stage:
-        """More points along the axes that are full."""
+    def carried(self, pick: Composition, trajectory: int) -> Stage:
+        """The same stage, with a start and an error that know what all observed frames say.
+
+        The first frame is carried on; at every frame its lower modes give way to the observed ones.
+        """
+        frames, steps = self._observed(trajectory)
+        [placed] = self._placed([pick])
+        now, errors = resample(frames[0], self.grid.shape), [0.0]
+        observed = (*frames[1:-1], self.start)
+        for frame, seen, step in zip(frames[1:], observed, steps, strict=True):
+            if time_is_up():
+                return replace(self, error=math.nan)
+            [made] = one_step(
+                self.operators, placed, now[None], [step], self.scheme, self.refinement
+            )
+            lower = onto(made, frame.shape[1:])
+            errors.append(float((lower - frame).norm()))
+            now = made + resample(onto(seen, frame.shape[1:]) - lower, self.grid.shape)
+        return replace(self, start=now, error=math.hypot(*errors[-REPLAYED:]))
+
+    def finer(
+        self, full: Sequence[bool], needed: Sequence[Composition], factor: float,
+        share: float | None,
+    ) -> Stage | None:  # fmt: skip
+        """More points along the axes that are full; None if products keep their modes anyway."""
         shape = tuple(
-            fast_points(math.ceil(FINER * n)) if more else n
+            fast_points(math.ceil(factor * n)) if more else n
             for n, more in zip(self.grid.shape, full, strict=True)
         )
         grid = replace(self.grid, shape=shape)
         places = tuple(sorted({i for c in needed for i in c.operators}))
-        operators = self.found.dictionary.select(places).prepare(grid, self.start)
-        return replace(self, grid=grid, operators=operators, places=places)
+        dictionary = every = self.found.dictionary.select(places)
+        if share is not None:
+            dictionary = dealiased(every, share)
+            if dictionary is every:
+                return None
+        return replace(
+            self, grid=grid, operators=dictionary.prepare(grid, self.start), places=places,
+            refinement=self.refinement * int(factor), error=None,
+        )  # fmt: skip
+
+    def _observed(self, trajectory: int) -> tuple[Tensor, list[float]]:
+        """The observed frames and the time between them."""
+        window = self.found.window
+        return window.frames[trajectory], window.moments[trajectory].diff().tolist()
 
     def _placed(self, compositions: Sequence[Composition]) -> list[Composition]:
         if self.places is None:
@@ -105,7 +147,11 @@ def forecasts(
     first = stage.run([pick], ahead, each[0])[0]
     for other, made in _finer(stage, first, compositions, ahead, trajectory):
         stage, first = other, made
-    return [first, *(stage.run(others, ahead, each[1:]) if others else [])]
+    if not others:
+        return [first]
+    moved = resample(each[1:] - each[0], stage.grid.shape)
+    starts = resample(stage.start, stage.grid.shape) + moved
+    return [first, *stage.run(others, ahead, starts)]
 
 
 def _finer(
@@ -123,15 +169,21 @@ def _finer(
         full = full_axes(made.frames, noise)
         if not any(full):
             return
-        finer = stage.finer(full, needed)
-        if math.prod(finer.grid.shape) > MOST * math.prod(first.shape):
+        allowed, best = WORSE * stage.replayed(pick, trajectory), None
+        for factor, share in WAYS:
+            finer = stage.finer(full, needed, factor, share)
+            if finer is None or math.prod(finer.grid.shape) > MOST * math.prod(first.shape):
+                continue
+            finer = finer.carried(pick, trajectory)
+            error = finer.replayed(pick, trajectory)
+            if error <= allowed:
+                allowed, best = CLEARLY * error, finer
+        if best is None:
             return
-        if not finer.replayed(pick, trajectory) <= WORSE * stage.replayed(pick, trajectory):
-            return
-        [made] = finer.run([pick], ahead, finer.start)
+        [made] = best.run([pick], ahead, best.start)
         if made.outcome is not Outcome.FINITE:
             return
-        stage = finer
+        stage = best
         yield stage, made
 
 

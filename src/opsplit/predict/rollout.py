@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.search.result import Composition
+from opsplit.settings import shown
 from opsplit.splitting import Flow, Scheme, split_step
 
 if TYPE_CHECKING:
@@ -149,6 +150,14 @@ def _flows(
 
     each = zip(sets.T, strengths.T, strict=True)
     return [operators.acting(index, strength) for index, strength in each]
+
+
+def moments(times: Any) -> list[float]:
+    """Times after the last observed frame, as numbers."""
+    try:
+        return [float(t) for t in times]
+    except (TypeError, ValueError):
+        raise OpsplitError(f"times must be numbers as in [0.5, 1.0], got {shown(times)}.") from None
 
 
 def rollout(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opsplit.display import channel_number, html_table, new_axes, plot_fields
-from opsplit.errors import OpsplitError
+from opsplit.errors import NotFittedError, OpsplitError
 
 if TYPE_CHECKING:
     import pandas
@@ -34,6 +34,14 @@ class Shown:
     coefficient_intervals_: dict[str, tuple[float, float]]
     notes_: tuple[str, ...]
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked where an attribute is missing: what a fit leaves ends with `_`."""
+            if name.endswith("_") and not name.startswith("_"):
+                raise NotFittedError(f"There is no {name} before a fit: call fit(u, dt=...) first.")
+            raise AttributeError(f"OperatorSplitter has no attribute {name!r}.")
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
         raise NotImplementedError
@@ -41,6 +49,15 @@ class Shown:
     def forecast(self, steps: int | None = None) -> Forecast:
         """The frames that follow."""
         raise NotImplementedError
+
+    def no_intervals(self) -> str:
+        """Why the coefficients have no intervals, where they have none."""
+        if self.verdict_.level.value != "explained":
+            return "No intervals: a term may be missing, and others absorb it."
+        return (
+            "No intervals: the model is not calibrated for such data, or its intervals missed "
+            "their level in fresh tests."
+        )
 
     @property
     def fitted(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
+from opsplit._text import lines
 from opsplit._version import __version__
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
@@ -20,9 +20,10 @@ from opsplit.model import AUTO, DEFAULT_MODEL, Model
 from opsplit.predict.equations import Equation
 from opsplit.predict.kinds import like
 from opsplit.predict.replay import Replay
+from opsplit.predict.stored_fit import StoredFit
 from opsplit.predict.units import Units
-from opsplit.search import Composition, SearchResult, Strategy, get_search
-from opsplit.search.result import Cost
+from opsplit.search import get_search
+from opsplit.settings import path_argument
 from opsplit.trajectories import Trajectories
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ FILE = "splitter.json"
 def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
     """Write a fitted splitter into a folder."""
     splitter.require_fit()
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    target = path_argument(folder, "The folder of a fit")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise OpsplitError(f"{target} cannot be a folder ({reason.strerror}).") from None
     observed = splitter.observed_
     Trajectories(observed.data.cpu(), observed.times.cpu(), observed.grid, observed.channels).save(
         target / "observed.npz"
@@ -83,40 +87,54 @@ def save_splitter(splitter: OperatorSplitter, folder: str | Path) -> Path:
 
 def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorSplitter:
     """Read what `save_splitter` wrote; the search is not repeated."""
-    source = Path(folder)
-    held = read_json(inside(source, FILE))
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
+    source = path_argument(folder, "The folder of a fit")
+    raw = read_json(inside(source, FILE))
+    if not isinstance(raw, dict) or type(raw.get("format")) is not int or raw["format"] != FORMAT:
         raise OpsplitError(f"{source} is not a folder of `OperatorSplitter.save`.")
+    known = {k: v for k, v in raw.items() if k not in ("format", "version", "kind")}
+    held = StoredFit.from_json(known, str(source / FILE))
+    observed = Trajectories.load(inside(source, "observed.npz"))
+    operators = OperatorDictionary.load(inside(source, "dictionary"))
+    used = OperatorDictionary.load(inside(source, "given")) if held.given else None
+    _check(source / FILE, held, len(operators), observed)
+    model, params = held.parameters.model, held.parameters.arguments(str(source))
+    params["model"] = inside(source, "model") if model is None else model
+    units = Units(**vars(held.units))
+    replay = Replay.of(params["search"], held.result.found(operators), units)
+    changed: dict[str, Any] = {"search": replay, "refinement": held.refinement}
+    if held.model is not None:
+        changed |= {"model": held.model[0], "family": held.model[1]}
+    made = kind(**(params | changed))
     try:
-        params = dict(held["parameters"])
-        if params["model"] is None:
-            params["model"] = source / "model"
-        params["search"] = Strategy.from_json(params["search"], f"{source}: search")
-        result = _result(held["result"], OperatorDictionary.load(source / "dictionary"))
-        units = Units(**(held["units"] | {"mean": tuple(held["units"]["mean"])}))
-        replay = Replay.of(params["search"], result, units)
-        known = {"search": replay, "refinement": int(held["refinement"])}
-        if held["model"] is not None:
-            known |= {"model": str(held["model"][0]), "family": held["model"][1]}
-        made = kind(**(params | known))
-        observed = Trajectories.load(inside(source, "observed.npz"))
-        used = OperatorDictionary.load(source / "given") if held["given"] else None
         with no_warnings():
             made.fit(observed, dictionary=used)
-        made.set_params(**params)
-        made.understood_ = str(held["understood"])
-        made.equation_ = Equation(held["equation"])
-        made.coefficient_intervals_ = {
-            str(k): (float(low), float(high)) for k, (low, high) in held["intervals"].items()
-        }
-        made.notes_ = tuple(map(str, held["notes"]))
-        changes = {k: tuple(map(int, v)) for k, v in held.get("changes", {}).items()}
-        made._changes = Changes(**changes)
-        example = _example(str(held["kind"]), observed)
-        made._like = like(example, made.observed_, made._changes)
-    except (KeyError, TypeError, ValueError, AttributeError) as reason:
+    except OpsplitError as reason:
+        raise OpsplitError(f"{source / FILE} does not fit to what is beside it: {reason}") from None
+    except (ArithmeticError, IndexError, RuntimeError) as reason:
         raise OpsplitError(f"{source / FILE} is damaged: {reason}") from None
+    made.set_params(**params)
+    made.understood_ = lines(held.understood)
+    made.equation_ = Equation(lines(held.equation))
+    made.coefficient_intervals_ = dict(held.intervals)
+    made.notes_ = tuple(map(lines, held.notes))
+    made._changes = Changes(**vars(held.changes))
+    made._like = like(_example(str(raw.get("kind"))[:40], observed), made.observed_, made._changes)
     return made
+
+
+def _check(file: Path, held: StoredFit, operators: int, observed: Trajectories) -> None:
+    """Refuse numbers that do not go with the dictionary and the frames."""
+    found = held.result
+    for one in (found.pick, *found.ranked, *found.finalists):
+        if not 1 <= len(one.operators) == len(one.strengths):
+            raise OpsplitError(f"{file}: every operator needs one strength.")
+        if max(one.operators) >= operators:
+            raise OpsplitError(f"{file}: the dictionary has {operators} operators.")
+    axes = (*held.changes.repeated, *held.changes.turned)
+    if max(axes, default=0) >= observed.grid.ndim:
+        raise OpsplitError(f"{file}: changes: the frames have {observed.grid.ndim} space axes.")
+    if len(held.units.mean) not in (0, len(observed.channels)):
+        raise OpsplitError(f"{file}: units: the frames have {len(observed.channels)} channels.")
 
 
 def _model(splitter: OperatorSplitter) -> tuple[str, str | None] | None:
@@ -143,38 +161,3 @@ def _example(kind: str, observed: Trajectories) -> Any:
     if library == "torch":
         return torch.zeros(0, dtype=getattr(torch, number if number in real else "float32"))
     return observed
-
-
-def _composition(raw: Mapping[str, Any]) -> Composition:
-    error, free = raw["fit_error"], raw["free_run_error"]
-    return Composition(
-        tuple(map(int, raw["operators"])),
-        tuple(map(float, raw["strengths"])),
-        float("inf") if error is None else float(error),
-        {str(k): float(v) for k, v in raw["coefficients"].items()},
-        str(raw["label"]),
-        None if free is None else float(free),
-    )
-
-
-def _result(raw: Mapping[str, Any], operators: OperatorDictionary) -> SearchResult:
-    pick = _composition(raw["pick"])
-
-    def each(name: str) -> tuple[Composition, ...]:
-        found = [_composition(one) for one in raw[name]]
-        # The pick is known by identity.
-        return tuple(pick if one == pick else one for one in found)
-
-    spent = raw["cost"]
-    return SearchResult(
-        str(raw["strategy"]),
-        pick,
-        each("ranked"),
-        each("finalists"),
-        str(raw["status"]),
-        Cost(spent["flows"], spent["evaluations"], spent["seconds"], raw["evaluation_flops"]),
-        {str(k): float(v) for k, v in raw["spread"].items()},
-        operators,
-        tuple((str(one), str(other)) for one, other in raw["alike"]),
-        str(raw["remark"]),
-    )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opsplit._text import percent
 from opsplit.dictionary import PreparedDictionary
 from opsplit.predict.rollout import one_step, rollout, rollouts, steps_together
 from opsplit.predict.window import Window, runs
@@ -38,6 +39,11 @@ at most 0.3.
 """
 SURE = 1.2
 """Noise may be so many times stronger than it was measured."""
+SEEN, HARDLY = 0.5, 0.2
+"""Skill, noise included, that a run needs before anything counts as explained, and without which
+steps that leave most of the change are unexplained. Noise that is most of what persistence misses
+hides what a composition does, and any that does nothing would fit: still frames with noise, random
+walks."""
 NOTED = 0.1
 """Noise that makes more than this share of what a step leaves is mentioned."""
 STILL = 1e-4
@@ -95,9 +101,9 @@ class Verdict:
             Level.PARTLY: "Partly explained",
             Level.UNEXPLAINED: "Unexplained",
         }[self.level]
-        said = f"{words}: one step leaves {100 * self.unexplained:.2g} % of the change unexplained"
+        said = f"{words}: one step leaves {percent(self.unexplained)} % of the change unexplained"
         if self.noise > NOTED * self.unexplained:
-            said += f" (noise alone: {100 * self.noise:.2g} %)"
+            said += f" (noise alone: {percent(self.noise)} %)"
         if self.skill is not None:
             where = "observed frames" if self.basis is Basis.WINDOW else "frames that followed"
             said += f", and the skill against persistence is {self.skill:.2g} on the {where}"
@@ -238,6 +244,10 @@ def _verdict(
     if scored is not None:
         clear = skill(torch.tensor(_beyond(float(missed), noise)), still, seen)
     level = judge(_beyond(unexplained, noise / whole), clear)
+    if scored is not None and scored < HARDLY and unexplained > LARGE:
+        level = Level.UNEXPLAINED
+    elif scored is not None and scored < SEEN and level is Level.EXPLAINED:
+        level = Level.PARTLY
     return Verdict(level, unexplained, scored, noise=noise / whole)
 
 

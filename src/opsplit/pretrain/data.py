@@ -20,6 +20,7 @@ from opsplit.predict.ends import Ends, ends_of
 from opsplit.predict.walls import Walls
 from opsplit.pretrain.config import Batches
 from opsplit.pretrain.sources import FreshSource, StoredSource
+from opsplit.settings import path_argument
 from opsplit.trajectories import Trajectories
 
 LOOKED_AT = 16
@@ -136,4 +137,4 @@ def name_of(data: Data) -> str:
         return data.name
     if isinstance(data, Recording):
         data = data.source
-    return "mine" if isinstance(data, Trajectories) else Path(data).stem or "mine"
+    return "mine" if isinstance(data, Trajectories) else path_argument(data, "data").stem or "mine"

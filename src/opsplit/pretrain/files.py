@@ -13,7 +13,7 @@ from opsplit.hypernetwork.config import EncoderConfig
 from opsplit.operators import NONLINEARITIES, Nonlinearity, OperatorFamily
 from opsplit.pretrain.config import TrainConfig, preset_operator, preset_settings
 from opsplit.pretrain.operator import Auto, named
-from opsplit.settings import Settings
+from opsplit.settings import Settings, shown
 
 S = TypeVar("S", bound=Settings)
 Operator = OperatorFamily | Nonlinearity | Auto
@@ -39,7 +39,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def changed(settings: S, raw: Any, what: str) -> S:
     """Settings in which the values of a table replace those that are there."""
     if not isinstance(raw, Mapping):
-        raise OpsplitError(f"{what} must be a table of settings, got {raw!r:.60}.")
+        raise OpsplitError(f"{what} must be a table of settings, got {shown(raw)}.")
     base: type[Settings] = type(settings)
     for kind in (Nonlinearity, OperatorFamily):
         base = kind if isinstance(settings, kind) else base
@@ -89,10 +89,10 @@ def read_settings(
             raise OpsplitError(f"{path} has no setting {key!r:.60}; it has {', '.join(KEYS)}.")
     chosen = preset or raw.get("preset", "cpu")
     if not isinstance(chosen, str):
-        raise OpsplitError(f"{path}: preset must be a name, got {chosen!r:.60}.")
+        raise OpsplitError(f"{path}: preset must be a name, got {shown(chosen)}.")
     encoder, training = preset_settings(chosen, stored, name)
     table = raw.get("operator", {"kind": preset_operator(chosen)})
-    if operator is not None and table.get("kind") != operator:
+    if operator is not None and (not isinstance(table, Mapping) or table.get("kind") != operator):
         table = {"kind": operator}
     return (
         chosen,

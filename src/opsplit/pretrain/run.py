@@ -21,6 +21,7 @@ from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.loop import Execution, train
 from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
+from opsplit.settings import path_argument
 
 STRUCTURE = 0.9
 """Share of a time budget in which the structure must be found; the rest is the encoder's, which
@@ -71,7 +72,7 @@ def pretrain(
     encoder, training = encoder or usual_encoder, training or usual_training
     source = open_source(data, training.batches, continued=operator in (Auto.kind, Auto()))
     _check(training, source)
-    folder = Path(out)
+    folder = path_argument(out, "out")
     share = max(1, (os.cpu_count() or 1) // execution.devices)
     with threads(execution.threads or share):
         if by_evidence(operator, source):

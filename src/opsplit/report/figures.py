@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
+from opsplit._text import percent
 from opsplit.display import colour_limits
 from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
@@ -139,7 +140,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     titles = ["what really happened\n"]
     for name, words in methods.items():
         share = float((found[name] - future).norm() / future.norm())
-        titles.append(f"{words}\n{100 * share:.2g} % wrong")
+        titles.append(f"{words}\n{percent(share)} % wrong")
     for axes, frames, title in zip(maps, (future, *found.values()), titles, strict=True):
         image = _space_time(
             axes, torch.cat([seen, frames]), (0, end), extent,

@@ -187,7 +187,7 @@ def _coefficients(page: Contents) -> dict[str, Any]:
         [name, value, *(sure.get(name, (None, None)) if sure else ())]
         for name, value in found.items()
     ]
-    return {"head": head, "rows": rows, "sure": bool(sure)}
+    return {"head": head, "rows": rows, "sure": bool(sure), "missing": page.splitter.no_intervals()}
 
 
 def _numbers(page: Contents) -> dict[str, Any]:

@@ -187,16 +187,23 @@ class Pursuit(Strategy):
             self._score(objective, records, held, full, self.iterations)
             for w in list(promising):
                 record = records[w]
+                parts = f"{size} part" if size == 1 else f"{size} parts"
                 alike = [t for t in record.tried.values() if len(t.operators) == size]
                 leader = min(alike, key=lambda t: t.error)
                 done = settle(record, leader, size, longest, self.threshold)
                 done = done and w not in hopeful
                 if not done and leader.error < enough[w]:
-                    record.status, done = f"{size} parts fit to {enough[w]:.2g}", True
+                    record.status, done = (
+                        f"{parts} fit to {enough[w]:.2g}",
+                        True,
+                    )
                 if not done and self.survivors is None:
                     ahead[w] = screens[w].extend(screens[w].by_error(promising[w], alike), self)
                 if not done and not len(ahead[w]):
-                    record.status, done = f"no operator improves on {size} parts", True
+                    record.status, done = (
+                        f"no operator improves on {parts}",
+                        True,
+                    )
                 record.done = done
                 del promising[w]
                 if not done:

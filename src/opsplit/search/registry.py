@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opsplit.errors import OpsplitError
 from opsplit.registry import Registry
 
 if TYPE_CHECKING:
@@ -27,4 +28,8 @@ def search_names() -> tuple[str, ...]:
 
 def get_search(search: str | Strategy) -> Strategy:
     """A strategy from its name, with its default settings, or the strategy itself."""
+    if not (isinstance(search, str) or hasattr(search, "explore")):
+        raise OpsplitError(
+            f"search must be a name ({', '.join(SEARCHES)}) or a Strategy, got {search!r:.60}."
+        )
     return SEARCHES[search]() if isinstance(search, str) else search

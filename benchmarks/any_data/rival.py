@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
@@ -35,8 +36,7 @@ def sindy(scenario: Scenario, u: np.ndarray, observed: np.ndarray, most: int) ->
         # Both studies have a module of this name.
         ours = sys.modules.pop("blind", None)
         sys.path.insert(0, folder)
-        from sindy import discover as _
-
+        importlib.import_module("sindy")
         if ours is not None:
             sys.modules["blind"] = ours
     from equations import Equation

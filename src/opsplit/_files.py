@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from opsplit._device import rank
 from opsplit._text import to_json
 from opsplit.errors import OpsplitError
 
@@ -261,14 +262,6 @@ def inside(folder: Path, name: str) -> Path:
             f"{path} is a link out of its folder; put the file itself there if you trust it."
         )
     return path
-
-
-def rank() -> int:
-    """Which of the processes of one training this is; torchrun and SLURM say so."""
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ.get("RANK", "0"))
-    several = int(os.environ.get("SLURM_NTASKS", "1")) > 1
-    return int(os.environ.get("SLURM_PROCID", "0")) if several else 0
 
 
 _owned: dict[Path, int] = {}

@@ -58,6 +58,25 @@ def usual_defaults() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
+def dense(given: Tensor) -> Tensor:
+    """A tensor of plain numbers as it is; other kinds are refused in a sentence."""
+    odd = given.is_nested or given.layout is not torch.strided or given.is_quantized
+    if odd or given.device.type == "meta":
+        raise OpsplitError(
+            "Fields must be a dense tensor that holds numbers, not a sparse, nested, quantised or "
+            "meta one; use to_dense() or dequantize()."
+        )
+    return given.to(torch.complex64) if given.dtype is torch.complex32 else given
+
+
+def as_numpy(given: Tensor) -> np.ndarray:
+    """The numbers of a tensor; numpy has no short ones such as bfloat16."""
+    whole = dense(given).detach().cpu()
+    short = whole.is_floating_point() and whole.element_size() < 4
+    found: np.ndarray = (whole.float() if short else whole).numpy()
+    return found
+
+
 def save_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from opsplit._files import atomic, regular
 from opsplit._memory import check_room
-from opsplit._tensors import chosen_numbers, usual_defaults
+from opsplit._tensors import chosen_numbers, dense, usual_defaults
 from opsplit.display import channel_number, html_facts, plot_fields
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
@@ -250,7 +250,7 @@ class Trajectories:
                 # torch has no numbers longer than double precision.
                 kind = np.dtype(np.complex128 if kind.kind == "c" else np.float64)
             array = given_array.astype(kind, order="C")
-        data = torch.as_tensor(array)
+        data = dense(torch.as_tensor(array))
         if data.dtype == torch.bool:
             raise OpsplitError(f"Fields must be real numbers, got {data.dtype}.")
         rounding = ""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import opsplit
 from opsplit import OperatorSplitter
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.physics import AdvectionDiffusion
@@ -36,6 +37,35 @@ def test_white_noise_is_not_explained(points: int) -> None:
     found = fitted(noise)
     assert found.verdict_.level is Level.UNEXPLAINED
     assert found.coefficient_intervals_ == {} and found.forecast(2).status == "unexplained"
+
+
+@pytest.mark.parametrize("points", [64, 256])
+def test_a_random_walk_is_not_explained(points: int) -> None:
+    """Its steps look like noise that was measured, which is not held against a fit."""
+    walk = np.random.default_rng(1).standard_normal((20, points)).cumsum(0)
+    found = fitted(walk[:16])
+    assert found.verdict_.level is Level.UNEXPLAINED
+    last, after = (torch.from_numpy(walk[part]).float() for part in (slice(15, 16), slice(16, 20)))
+    ahead = found.forecast(4).frames.float()
+    told = found.verdict_.on_future(ahead, after[:, None], last)
+    assert told.level is Level.UNEXPLAINED
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_short_numbers_are_read(dtype: torch.dtype) -> None:
+    given = torch.from_numpy(window()).to(dtype)
+    future = fitted(given).predict(2)
+    assert future.dtype is dtype and bool(future.isfinite().all())
+    assert opsplit.read(given, dt=DT).frames().dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["sparse", "meta"])
+def test_tensors_that_are_not_plain_numbers_are_refused(kind: str) -> None:
+    u = torch.from_numpy(window()).float()
+    given = u.to_sparse() if kind == "sparse" else u.to("meta")
+    for use in (fitted, lambda v: opsplit.read(v, dt=DT)):
+        with pytest.raises(OpsplitError, match="dense tensor"):
+            use(given)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e300])

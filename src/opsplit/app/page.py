@@ -35,6 +35,9 @@ STYLE = """
 .gradio-container main, .gradio-container .column, .gradio-container .block { min-width: 0; }
 .gradio-container main { max-width: 100vw; overflow-x: hidden; }
 .gradio-container table { border-collapse: collapse; margin: .5rem 0 1rem; }
+#live :is(table, thead, tbody, tr), #found :is(table, thead, tbody, tr) {
+  border: 0 !important;
+}
 #live th, #live td, #found th, #found td {
   border: 0 !important; border-bottom: 1px solid #8885 !important;
 }
@@ -187,11 +190,15 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
                 lambda *values, name=name: _ranges(name, values), sliders[name], ranges, **quiet
             )
     with gr.Row():
-        noise = gr.Slider(0, 0.2, value=0, step=0.01, label="Noise (share of the field)")
-        frames = gr.Slider(4, 32, value=16, step=1, label="Frames to observe")
-        steps = gr.Slider(4, limits.steps, value=24, step=1, label="Frames to forecast")
+        noise = gr.Slider(
+            0, 0.2, value=0, step=0.01, label="Noise (share of the field)", min_width=220
+        )
+        frames = gr.Slider(4, 32, value=16, step=1, label="Frames to observe", min_width=220)
+        steps = gr.Slider(
+            4, limits.steps, value=24, step=1, label="Frames to forecast", min_width=220
+        )
     with gr.Row():
-        seed = gr.Number(1, label="Seed", precision=0)
+        seed = gr.Number(1, label="Seed", precision=0, min_width=220)
         seconds = _seconds(gr, limits)
     go = gr.Button("Observe and forecast", variant="primary", elem_id="play")
 
@@ -216,7 +223,9 @@ def _play_inputs(gr: Any, limits: Limits) -> Inputs:
 
 def _seconds(gr: Any, limits: Limits) -> Any:
     usual = min(limits.usual_seconds, limits.seconds)
-    return gr.Slider(1, limits.seconds, value=usual, step=1, label="Seconds for the search")
+    return gr.Slider(
+        1, limits.seconds, value=usual, step=1, label="Seconds for the search", min_width=220
+    )
 
 
 def _ndim(name: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from opsplit._files import rank
+from opsplit._device import rank
 from opsplit._text import say, to_json
 from opsplit.commands.common import Common, effective_settings
 from opsplit.commands.record import Record

@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from opsplit._files import regular
+from opsplit._tensors import as_numpy
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw
 from opsplit.io.axes import guess_axes, in_words
@@ -30,10 +31,7 @@ MOST_CHANNELS = 16
 def of_array(array: Any, flags: Flags) -> Raw:
     """A numpy array or a torch tensor."""
     if hasattr(array, "detach"):
-        # numpy has no bfloat16.
-        whole = array.detach().cpu()
-        array = (whole.float() if whole.is_floating_point() and whole.element_size() < 4
-                 else whole).numpy()  # fmt: skip
+        array = as_numpy(array)
 
     def read(index: Index) -> np.ndarray:
         return unmasked(array[index])
@@ -44,7 +42,7 @@ def of_array(array: Any, flags: Flags) -> Raw:
 def of_trajectories(given: Trajectories) -> Raw:
     """Trajectories in memory, which say everything."""
     axes = "ntc" + "xyz"[: given.grid.ndim]
-    part = array_part(given.data.detach().cpu().numpy(), axes, given.channels)
+    part = array_part(as_numpy(given.data), axes, given.channels)
     return Raw(
         "trajectories", "trajectories", axes, tuple(given.data.shape), lambda i: ((part,), i),
         given.channels, times=given.times.detach().cpu().numpy(), extent=given.grid.extent,

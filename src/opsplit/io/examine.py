@@ -192,7 +192,13 @@ def _limit(seconds: float) -> None:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(used.ru_utime + used.ru_stime + seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (_least(until, hard), hard))
+
+
+def _least(wanted: int, hard: int) -> int:
+    """A limit that may be set; -1 stands for none."""
+    return wanted if hard < 0 else min(wanted, hard)
 
 
 def _confine(with_parent: bool) -> None:
@@ -204,7 +210,9 @@ def _confine(with_parent: bool) -> None:
     if sys.platform == "linux":
         with open("/proc/self/statm") as stream:
             held = int(stream.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, held + ROOM))
+        # Whoever started us may have less: nobody can raise such a limit.
+        room = _least(held + ROOM, resource.getrlimit(resource.RLIMIT_AS)[1])
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
         if with_parent:
             import ctypes
 

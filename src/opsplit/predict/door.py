@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from opsplit._tensors import as_numpy
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
@@ -136,7 +137,7 @@ def _stacked(given: Any, ndim: int) -> Any:
     """A list of trajectories as one array; everything else as it is."""
     if not isinstance(given, list | tuple) or not given:
         return given
-    parts = [one.numpy(force=True) if isinstance(one, Tensor) else unmasked(one) for one in given]
+    parts = [as_numpy(one) if isinstance(one, Tensor) else unmasked(one) for one in given]
     if parts[0].ndim <= ndim:
         return np.asarray(given)
     whole = [part[:, None] if part.ndim == ndim + 1 else part for part in parts]

@@ -156,6 +156,8 @@ class Verdict:
         size = (true - _mean(true)).norm()
         scored = skill((found - true).norm(), (last - true).norm(), size)
         level = judge(_beyond(self.unexplained, self.noise), scored)
+        if _hidden(self.unexplained, scored):
+            level = Level.UNEXPLAINED
         known = replace(self, level=level, skill=scored, basis=Basis.FUTURE)
         return known.doubting(self.weak)
 
@@ -244,11 +246,16 @@ def _verdict(
     if scored is not None:
         clear = skill(torch.tensor(_beyond(float(missed), noise)), still, seen)
     level = judge(_beyond(unexplained, noise / whole), clear)
-    if scored is not None and scored < HARDLY and unexplained > LARGE:
+    if _hidden(unexplained, scored):
         level = Level.UNEXPLAINED
     elif scored is not None and scored < SEEN and level is Level.EXPLAINED:
         level = Level.PARTLY
     return Verdict(level, unexplained, scored, noise=noise / whole)
+
+
+def _hidden(unexplained: float, skill: float | None) -> bool:
+    """Whether neither steps nor a run, noise included, show that the composition does anything."""
+    return skill is not None and skill < HARDLY and unexplained > LARGE
 
 
 def _beyond(found: float, noise: float) -> float:

@@ -71,6 +71,7 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) wallclock
 	$(STUDY) minutes
 	$(STUDY) sizes
+	$(STUDY) resolution --seed 7
 	$(STUDY) faithful
 	$(BIN)/opsplit figures --only contour --force
 	$(BIN)/opsplit figures --only rollouts --force

@@ -24,6 +24,7 @@ PARTS = {
     "wallclock": (8, 0, "adaptation by gradient (GEPS) beside beam search and pursuit"),
     "unets": (32, 0, "size of the dictionary, length of the window and trials for U-Nets"),
     "sizes": (8, 0, "Navier-Stokes on 256 x 256 and Gray-Scott on 128 x 128 points"),
+    "resolution": (4, 0, "frames of Navier-Stokes beside those of a finer simulation"),
     "faithful": (8, 0, "the paper's own networks: plain U-Nets of a DISCO training"),
     "minutes": (8, 0, "U-Nets and spectral operators after equal minutes of one core"),
     "report": (0, 0, "the page from what was measured"),
@@ -51,6 +52,7 @@ def main() -> None:
             part.add_argument("--column", default="A+D,c,D,NS", help="columns (default: all)")
         if name == "faithful":
             part.add_argument("--physics", help="equations, separated by commas (default: all)")
+            part.add_argument("--column", help="columns, separated by commas (default: all)")
         if name == "minutes":
             part.add_argument("--minutes", type=float, default=5.0, help="of one core (default: 5)")
     args = parser.parse_args()

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> None:
         assert isinstance(trained, Direct)
         training = {k: trained.facts[k] for k in ("minutes", "steps", "command")}
         for method in METHODS:
-            for column in columns(name).values():
+            chosen = args.column.split(",") if args.column else columns(name)
+            for column in (c for split, c in columns(name).items() if split in chosen):
                 for number in range(args.n):
                     item = {"physics": name, "column": column.split, "method": method,
                             "mark": trained.fingerprint(), "trajectory": number,

@@ -9,7 +9,7 @@ from opsplit.baselines import TRAINED
 from opsplit.baselines.geps import GEPS, AdaptiveConvolution
 from opsplit.baselines.mpp import MPP, AxialTransformer
 from opsplit.baselines.protocol import OBSERVED, Network
-from opsplit.baselines.windows import StoredWindows
+from opsplit.baselines.windows import StoredWindows, Windows
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.pretrain.sources import Facts, StoredSource
@@ -151,3 +151,22 @@ def test_held_out_trajectories_are_never_trained_on(waves: Trajectories) -> None
     for window in held.frames:
         pieces = whole.unfold(1, 5, 1).movedim(-1, 2).flatten(0, 1)
         assert bool((pieces == window).flatten(1).all(1).any())
+
+
+@pytest.mark.parametrize("name", ["fno", "mpp", "geps", "zebra"])
+def test_a_step_at_the_sizes_of_the_paper(name: str) -> None:
+    """Every stage of `--preset paper` has a finite loss that reaches the weights."""
+    if name == "zebra":
+        pytest.importorskip("vector_quantize_pytorch")
+        pytest.importorskip("x_transformers")
+    settings, fitting = TRAINED[name].preset("paper", 1)
+    assert fitting.budget.steps and not fitting.budget.minutes
+    network = settings.build(facts((32,), environments=2 if settings.listed else 0))
+    draw = torch.Generator().manual_seed(0)
+    frames = torch.randn(2, settings.window, 1, 32, generator=draw)
+    for stage in network.stages:
+        loss = network.loss(Windows(frames, torch.arange(2)), stage).mean()
+        loss.backward()
+        assert bool(loss.isfinite())
+    moved = [p.grad is not None and bool(p.grad.isfinite().all()) for p in network.parameters()]
+    assert sum(moved) > len(moved) / 2

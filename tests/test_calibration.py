@@ -22,6 +22,7 @@ from opsplit.benchmark.varied import KINDS, shaped_field, varied_window
 from opsplit.calibration import (
     FILE,
     LEVELS,
+    SPREAD,
     Calibration,
     coefficient_scale,
 )
@@ -90,7 +91,7 @@ def test_a_model_without_one_has_none(tiny_model: Model, tmp_path: Path) -> None
 
 def broken(changes: dict[str, Any]) -> str:
     """The file's text with some entries changed; None leaves an entry out."""
-    raw = {"levels": LEVELS, **vars(KNOWN)} | changes
+    raw = {"levels": LEVELS, "spread": SPREAD, **vars(KNOWN)} | changes
     return json.dumps({k: v for k, v in raw.items() if v is not None})
 
 
@@ -114,12 +115,30 @@ def broken(changes: dict[str, Any]) -> str:
         broken({"n": "many"}),
         broken({"origin": 5}),
         broken({"strategy": None}),
+        broken({"noisy": {"c": [1, 2]}}),
     ],
 )
 def test_a_damaged_file_is_one_clear_error(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(OpsplitError, match=FILE):
         Calibration.load(tmp_path)
+
+
+@pytest.mark.parametrize("spread", [None, SPREAD - 1])
+def test_factors_for_spreads_of_before_are_none(spread: int | None, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(broken({"spread": spread}))
+    assert Calibration.load(tmp_path) is None
+
+
+def test_frames_with_noise_have_factors_of_their_own(tmp_path: Path) -> None:
+    wide = tuple(5 * x for x in LEVELS)
+    both = replace(KNOWN, noisy={"forecast": wide, "c": wide})
+    both.save(tmp_path)
+    assert Calibration.load(tmp_path) == both
+    assert both.having(False) is both and KNOWN.having(True) is KNOWN
+    noisy = both.having(True)
+    assert noisy.forecast_factor(0.9) == pytest.approx(4.5)
+    assert noisy.coefficients.keys() == {"c"}
 
 
 def test_a_file_that_is_not_text_is_one_clear_error(tmp_path: Path) -> None:
@@ -284,8 +303,9 @@ def test_intervals_cover_the_trajectories_they_were_calibrated_on(precise: Model
         coefficients={k: tuple(1.01 * x for x in v) for k, v in seen.coefficients.items()},
     )
     model = replace(precise, calibration=wider)
-    held = coverage(model, QUICK, 1, seed=3, level=0.9)
-    assert held.keys() == {*columns("advection-diffusion"), "own", "all"}
+    held, counts = coverage(model, QUICK, 1, seed=3, level=0.9)
+    assert held.keys() == {*columns("advection-diffusion"), "own", "no noise", "all"}
+    assert counts["all"]["forecast"] == 3 and counts["A+D"]["c"] == 1
     assert held["A+D"].keys() == {"forecast", "c", "D"}
     for row in held.values():
         assert all(share >= 0.9 for share in row.values())
@@ -301,7 +321,8 @@ def test_the_coverage_of_factors_that_are_too_small_is_seen(
     monkeypatch.setattr(benchmark, "scores", scores)
     one = (1.0,) * len(LEVELS)
     model = replace(tiny_model, calibration=Calibration("pursuit", 9, one, {"c": one}, {}))
-    held = coverage(model, "pursuit", 2, seed=0)
+    held, counts = coverage(model, "pursuit", 2, seed=0)
+    assert counts["all"] == {"forecast": 2, "c": 2}
     assert held["near"] == {"forecast": 0.5, "c": 1.0}
     assert held["far"] == {"forecast": 0.0, "c": 0.0}
     assert held["all"] == {"forecast": 0.25, "c": 0.5}
@@ -323,6 +344,14 @@ def test_only_intervals_that_keep_their_level_are_shown(
     again = OperatorSplitter(replace(calibrated, calibration=few), QUICK)
     again.fit(frames[:8], 10 / 99, 16.0)
     assert not again.has_band_ and "c" in again.coefficient_intervals_
+
+
+def test_few_tests_are_judged_by_what_chance_makes() -> None:
+    told = replace(KNOWN, coverage={"A": {"c": 0.8}})
+    assert not told.shown("c")
+    for count, enough in ((12, True), (20, True), (40, False), (400, False)):
+        assert replace(told, tested={"A": {"c": count}, "all": {"c": 99}}).shown("c") is enough
+    assert not replace(told, tested={"A": {"c": 12}, "all": {"c": 12}}).shown("c")
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

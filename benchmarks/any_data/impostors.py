@@ -255,12 +255,12 @@ def _dropped(plan: Plan) -> Film:
     return Film(made[order], DT, L)
 
 
-def _cubed(u: Array, k: Waves, t: float) -> Array:
+def _fifth(u: Array, k: Waves, t: float) -> Array:
     return ft(u - u**5)
 
 
 def _porous(u: Array, k: Waves, t: float) -> Array:
-    return -0.1 * k[0] ** 2 * ft(u**3)
+    return -(k[0] ** 2) * ft(0.1 * u**3 - 0.3 * u)
 
 
 FLAT: Mapping[str, Callable[[Waves], Array]] = {"none": lambda k: 0 * k[0]}
@@ -311,7 +311,7 @@ IMPOSTORS: dict[str, Maker] = {
     "sixth derivative": law(lambda k: -0.004 * k[0] ** 6),
     "reaction u^4": law(lambda k: 0.5 - 0.03 * k[0] ** 2, lambda u, k, t: -ft(u**4) * 0.5,
                         start=(0.5, 0.2)),
-    "reaction u^5": law(lambda k: -0.03 * k[0] ** 2, _cubed),
+    "reaction u^5": law(lambda k: -0.03 * k[0] ** 2, _fifth),
     "reaction sin 3u": law(lambda k: -0.03 * k[0] ** 2, lambda u, k, t: ft(np.sin(3 * u))),
     "nonlocal mean": law(lambda k: -0.03 * k[0] ** 2,
                          lambda u, k, t: ft(u * (1 - 2 * np.mean(u**2)))),
@@ -319,7 +319,7 @@ IMPOSTORS: dict[str, Maker] = {
                         lambda u, k, t: -0.5j * k[0] * ft(u**2), dt=0.05),
     "half Laplacian": law(lambda k: -0.3 * np.abs(k[0])),
     "Laplacian to the 0.75": law(lambda k: -0.2 * np.abs(k[0]) ** 1.5),
-    "porous medium": law(FLAT["none"], _porous, start=(1.0, 0.3)),
+    "porous medium": law(lambda k: -0.3 * k[0] ** 2, _porous, start=(1.0, 0.25)),
     "flux u^4": law(lambda k: -0.1 * k[0] ** 2, lambda u, k, t: -0.25j * k[0] * ft(u**4),
                     dt=0.05),
     "saturating reaction": law(lambda k: -0.03 * k[0] ** 2,

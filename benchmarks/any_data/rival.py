@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
@@ -32,7 +33,12 @@ def sindy(scenario: Scenario, u: np.ndarray, observed: np.ndarray, most: int) ->
         return {"failure": f"not run in {scenario.ndim}-D"}
     folder = str(Path(__file__).parents[1] / "any_equation")
     if folder not in sys.path:
-        sys.path.append(folder)
+        # Both studies have a module of this name.
+        ours = sys.modules.pop("blind", None)
+        sys.path.insert(0, folder)
+        importlib.import_module("sindy")
+        if ours is not None:
+            sys.modules["blind"] = ours
     from equations import Equation
     from sindy import Features, discover
 

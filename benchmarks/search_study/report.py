@@ -47,7 +47,9 @@ def coverage() -> list[str]:
         "## How sure",
         "Share of fresh test points (forecast) and of coefficients inside their 90 % intervals. "
         "Factors come from validation trajectories of all columns of a model together, tests from "
-        "as many fresh ones.",
+        "as many fresh ones; trajectories of which no interval is printed do not count. The number "
+        "in brackets is how many a share is of: with `n` of them, shares scatter by about "
+        "`30 / sqrt(n)` %.",
     ]
     for name, families in bundled().items():
         for family in families:
@@ -56,17 +58,21 @@ def coverage() -> list[str]:
                 continue
             # A coefficient has no share where its column has none of its mechanism.
             names = list(dict.fromkeys(k for row in found.coverage.values() for k in row))
-            body = [
-                [c, *(f"{row[k]:.1%}" if k in row else "" for k in names)]
-                for c, row in found.coverage.items()
-            ]
+            body = [[c, *(_share(found, c, k) for k in names)] for c in found.coverage]
+            shown = ", ".join(f"`{k}`" for k in names if found.shown(k))
             text += [
                 f"{name}, {family}, {found.n} validation trajectories:",
                 table(["column", *names], body),
+                f"Printed, because they keep their level: {shown or 'none'}.",
                 f"Written by `{found.origin['command']}`, seed {found.origin['seed']}, commit "
                 f"{found.origin['commit']}, {found.origin['hardware']}.",
             ]
     return text
+
+
+def _share(found: Calibration, group: str, name: str) -> str:
+    row, counts = found.coverage[group], found.tested.get(group, {})
+    return f"{row[name]:.1%} ({counts.get(name, 0)})" if name in row else ""
 
 
 INTRODUCTION = """Written by `python benchmarks/search_study report` from the lines in

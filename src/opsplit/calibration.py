@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,22 @@ from opsplit.errors import OpsplitError
 from opsplit.settings import Printable, argument
 
 FILE = "calibration.json"
+FORECAST = "forecast"
 LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
 """Probabilities whose factors are kept."""
-LEAST = 0.85
-"""An interval of 90 % is shown if it covered at least this share in every group of tests,"""
-MOST = 0.97
-"""and not more than this share in all of them."""
-SMALLEST = 1e-3
-"""No spread of a coefficient is believed below this, or below this share of its size."""
+LEVEL, NEAR = 0.9, 0.05
+"""An interval of 90 % is shown if its coverage was no further than this below in every group of
+tests, and no further above in all of them,"""
+CHANCE = 1.64
+"""or where fewer than a hundred were tested: no further than chance makes it in one of twenty, in
+standard errors."""
+FEWEST = 20
+"""Fewer tests than this say nothing about a coverage."""
+SPREAD = 2
+"""How spreads are computed; factors for other spreads mean nothing."""
+SMALLEST = 1e-7
+"""No spread of a coefficient is believed below this, or below this share of its size: single
+precision knows no more."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,19 @@ class Calibration:
     """Command, seed, commit and hardware."""
     coverage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Share of fresh test points and coefficients inside 90 % intervals: by column, by kind of
-    field, and in all."""
+    field, with and without noise, and in all."""
+    tested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How many trajectories each of these shares is of."""
+    noisy: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Factors for frames with noise, of the `"forecast"` and of coefficients; the others are for
+    clean frames then. Empty: there is no difference."""
+
+    def having(self, noise: bool) -> Calibration:
+        """The factors for frames with or without noise."""
+        if not noise or not self.noisy:
+            return self
+        mine = dict(self.noisy)
+        return replace(self, forecast=mine.pop(FORECAST), coefficients=mine)
 
     def forecast_factor(self, level: float) -> float:
         """Half width of a forecast's band over its deviation."""
@@ -63,16 +83,28 @@ class Calibration:
 
         A calibration whose coverage was not measured is believed.
         """
-        rows = [row[name] for row in self.coverage.values() if name in row]
-        whole = self.coverage.get("all", {}).get(name, LEAST)
-        return all(share >= LEAST for share in rows) and whole <= MOST
+        if self.tested and self.tested.get("all", {}).get(name, 0) < FEWEST:
+            return False
+        for group, row in self.coverage.items():
+            if name in row:
+                away = row[name] - LEVEL
+                room = self._room(group, name)
+                if away < -room or (group == "all" and away > room):
+                    return False
+        return True
+
+    def _room(self, group: str, name: str) -> float:
+        """How far the coverage of a group may be away from the level."""
+        count = self.tested.get(group, {}).get(name, 0)
+        chance = CHANCE * math.sqrt(LEVEL * (1 - LEVEL) / count) if count else 0.0
+        return max(NEAR, chance) + 1e-9
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, {"levels": list(LEVELS), **asdict(self)})
+        write_json(folder / FILE, {"levels": list(LEVELS), "spread": SPREAD, **asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> Calibration | None:
-        """The calibration of a model directory, if it has one."""
+        """The calibration of a model directory, if it has one that fits the spreads of today."""
         file = inside(folder, FILE)
         if not file.exists():
             return None
@@ -80,6 +112,8 @@ class Calibration:
         try:
             if tuple(raw["levels"]) != LEVELS:
                 raise KeyError("levels")
+            if raw.get("spread") != SPREAD:
+                return None
             Printable().check((raw["strategy"], *raw["coefficients"]), "names")
             return cls(
                 str(raw["strategy"]),
@@ -88,6 +122,8 @@ class Calibration:
                 {str(k): _factors(v) for k, v in raw["coefficients"].items()},
                 dict(raw["origin"]),
                 {str(c): dict(row) for c, row in raw.get("coverage", {}).items()},
+                {str(c): dict(row) for c, row in raw.get("tested", {}).items()},
+                {str(k): _factors(v) for k, v in raw.get("noisy", {}).items()},
             )
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as reason:
             raise OpsplitError(

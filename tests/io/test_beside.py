@@ -145,6 +145,7 @@ def test_a_table_with_dates(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(text)
     held = opsplit.read(tmp_path / "a.csv")
     assert held.dt == 86400 and held.times[0] == 0
+    assert "Units: time in 's after 2020-02-01T00:00:00'." in held.understood
     np.testing.assert_allclose(held.frames()[:, 0], U)
 
 

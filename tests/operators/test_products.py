@@ -13,6 +13,7 @@ from opsplit.errors import OpsplitError
 from opsplit.fourier import field_of, spectrum_of
 from opsplit.grid import Grid
 from opsplit.operators import Derivatives, OperatorFamily, Products, Spectral
+from opsplit.operators.spectral import spectral
 from opsplit.operators.spectral.filters import filter_symbol, order_of
 from opsplit.operators.spectral.products import parse
 
@@ -141,6 +142,26 @@ def test_families_of_terms_survive_json() -> None:
         2, 2, 0.1, Derivatives(("lap", "x.lap"), 2.0), Products(("0*1", "1*0:x"), centre=(1.0, 2.0))
     )
     assert OperatorFamily.from_json(family.to_json()) == family
+
+
+@pytest.mark.parametrize("per_operator", [False, True])
+def test_reactions_in_pieces_are_those_of_all_points(
+    per_operator: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = Spectral(
+        2, 2, 0.1, Derivatives(("",), 1.0), Products(("0*1*1", "@"), alias_reactions=True)
+    )
+    draw = torch.Generator().manual_seed(0)
+    parameters = 0.3 * torch.randn(2, family.n_parameters, generator=draw)
+    prepared = family.prepare(parameters, Grid((8, 6), (1.0, 2.0)))
+    found = family._local(prepared)
+    assert found is not None and bool(found.all())
+    u = torch.randn(2, 3, 2, 8, 6, generator=draw)
+    h = torch.tensor([0.2, 0.35]) if per_operator else 0.2
+    with torch.no_grad():
+        whole = family.flow(prepared, u, h)
+        monkeypatch.setattr(spectral, "PIECE", 20)
+        torch.testing.assert_close(family.flow(prepared, u, h), whole, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("per_operator", [False, True])

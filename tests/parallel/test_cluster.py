@@ -24,6 +24,12 @@ def cluster() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to answer."""
+    monkeypatch.setattr("opsplit.parallel.cluster.ANSWER", 300.0)
+
+
 def test_a_cluster_gives_the_outcomes_of_one_after_the_other(cluster: Any) -> None:
     items = [*range(60), -1]
     spread = list(run_items(add, items, Counted(0.5), Where(cluster=cluster.scheduler_address)))

@@ -14,14 +14,17 @@ from opsplit.predict.window import Window
 from opsplit.search import Composition, Objective
 
 
-def composed(observe: Any, exact: Any, noise: float) -> tuple[Shooting, Objective, torch.Tensor]:
+def composed(
+    observe: Any, exact: Any, noise: float, seed: int = 4
+) -> tuple[Shooting, Objective, torch.Tensor]:
     """Sixteen frames of advection 0.5 and diffusion 0.3; true strengths are 1."""
     u, grid, dt = observe(0.5, 0.3, points=64)
     u = u.float()
     dictionary = exact([0.5], [0.3])
     moments = (torch.arange(len(u)).double() * dt,)
-    seen = u + noise * u.std() * torch.randn(u.shape, generator=torch.manual_seed(4))
-    window = Window((seen,), moments, grid, Units(), noise, float(u.std()))
+    seen = u + noise * u.std() * torch.randn(u.shape, generator=torch.manual_seed(seed))
+    left = noise * float(u.std())
+    window = Window((seen,), moments, grid, Units(), noise, float(u.std()), left)
     objective = Objective(dictionary, seen, grid, dt)
     return Shooting(window, objective.operators, dt, "strang", 1), objective, seen
 
@@ -59,3 +62,25 @@ def test_runs_that_share_their_calls_are_those_of_each_start(
 
     monkeypatch.setattr(shooting_module, "_starts", apart)
     torch.testing.assert_close(shooting._misfits(pick((1.0, 1.0)), strengths), together)
+
+
+def test_the_doubt_is_the_scatter_over_other_noise(observe: Any, exact: Any) -> None:
+    found, said = [], []
+    for seed in range(6):
+        shooting, _, _ = composed(observe, exact, 0.01, seed)
+        strengths = shooting.refined(pick((1.0, 1.0)), 10.0)
+        doubt = shooting.doubt(pick(strengths))
+        assert doubt is not None
+        assert doubt.missed < 0.02, "noise accounts for what the runs miss"
+        found.append(strengths)
+        said.append((torch.tensor(doubt.strengths) - torch.tensor(strengths)).square().mean(0))
+    scatter = (torch.tensor(found) - 1).square().mean(0).sqrt()
+    expected = torch.stack(said).mean(0).sqrt()
+    assert bool((scatter / expected < 2).all() and (expected / scatter < 2).all())
+
+
+def test_what_noise_does_not_account_for_is_missed(observe: Any, exact: Any) -> None:
+    shooting, _, _ = composed(observe, exact, 0.005)
+    right, wrong = (shooting.doubt(pick(s)) for s in ((1.0, 1.0), (1.4, 0.4)))
+    assert right is not None and wrong is not None
+    assert wrong.missed > max(0.02, 5 * right.missed)

@@ -35,7 +35,8 @@ class Calibrate(Spread):
         ),
     ] = "pursuit"
     n: int = 64
-    """Trajectories of every test column, and as many again to measure the coverage."""
+    """Trajectories of every test column, and as many again to measure the coverage. Fits of which
+    no interval is shown, such as those that explain little, do not count."""
     seed: int = 77
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
@@ -67,13 +68,16 @@ class Calibrate(Spread):
             found = calibrate(model, self.strategy, self.n, self.seed, made_by, bar, self.where())
         with Progress("coverage") as bar:
             tested = replace(model, calibration=found)
-            covered = coverage(
+            covered, tested_on = coverage(
                 tested, self.strategy, self.n, self.seed + 1, bar=bar, where=self.where()
             )
-        replace(found, coverage=covered).save(self.out)
+        found = replace(found, coverage=covered, tested=tested_on)
+        found.save(self.out)
         return {
             "trajectories": found.n,
             "coverage_90": covered,
+            "tested": tested_on,
+            "shown": [k for k in ("forecast", *found.coefficients) if found.shown(k)],
             "forecast_factor_90": found.forecast_factor(0.9),
             "coefficient_factors_90": {
                 k: found.coefficient_factor(k, 0.9) for k in found.coefficients
@@ -84,11 +88,13 @@ class Calibrate(Spread):
     def words(self, r: dict[str, Any]) -> str:
         factors = ", ".join(f"{k} {v:.3g}" for k, v in r["coefficient_factors_90"].items())
         covered = "\n".join(
-            f"  {column:>5}  " + ", ".join(f"{k} {v:.1%}" for k, v in row.items())
+            f"  {column:>5}  "
+            + ", ".join(f"{k} {v:.1%} of {r['tested'][column][k]}" for k, v in row.items())
             for column, row in r["coverage_90"].items()
         )
         return (
             f"{r['trajectories']} trajectories; half width of a 90 % interval over its spread:\n"
             f"  forecast {r['forecast_factor_90']:.3g}, {factors}\n"
-            f"share of as many fresh trajectories inside:\n{covered}\n{r['file']}"
+            f"share of as many fresh trajectories inside:\n{covered}\n"
+            f"shown, because they keep their level: {', '.join(r['shown']) or 'none'}\n{r['file']}"
         )

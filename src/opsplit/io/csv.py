@@ -136,7 +136,10 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
             empty = {i: lambda word: float(word.strip() or "nan") for i in kept} | dates
             table = rows(**{**more, "converters": empty})
     for i in (kept.index(i) for i in dates):
-        table[:, i] -= np.nanmin(table[:, i], initial=np.inf)
+        earliest = float(np.nanmin(table[:, i], initial=np.inf))
+        table[:, i] -= earliest
+        if len(names) > i and math.isfinite(earliest):
+            names[i] = f"{_bare(names[i])} [s after {np.datetime64(int(earliest), 's')}]"
     return beside, names, table
 
 

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,16 +153,24 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
 
 
 def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
-    """Bundled models and families, the cheapest first: few operators, then networks."""
+    """Bundled models and families, cheapest first: exact flows, few operators, networks."""
     found = []
     for name, families in bundled().items():
         for one in families:
             if family in (None, one):
-                config = load_config(locate(name, one))
-                weights = config.operator.n_parameters
-                found.append((one != _usual(name), weights, name, one))
-    for _, _, name, one in sorted(found):
+                operator = load_config(locate(name, one)).operator
+                usual = one == _usual(name)
+                size = _operators(name, one) if usual else operator.n_parameters
+                # A flow that takes one evaluation however long it is costs next to nothing.
+                found.append((not usual, operator.evaluations(1.0) > 1, size, name, one))
+    for *_, name, one in sorted(found):
         yield name, one
+
+
+@lru_cache(maxsize=32)
+def _operators(name: str, family: str) -> int:
+    """The number of operators of a bundled model."""
+    return len(load_model(name, family).dictionary)
 
 
 def _lifted_last(waiting: Sequence[tuple[str, str]], ndim: int) -> list[tuple[str, str]]:
@@ -173,7 +182,7 @@ def _lifted_last(waiting: Sequence[tuple[str, str]], ndim: int) -> list[tuple[st
 
     def key(one: tuple[str, str]) -> tuple[bool, int]:
         lifted = load_config(locate(*one)).ndim < ndim
-        return one[1] != _usual(one[0]), len(load_model(*one).dictionary) if lifted else 0
+        return one[1] != _usual(one[0]), _operators(*one) if lifted else 0
 
     return sorted(waiting, key=key)
 

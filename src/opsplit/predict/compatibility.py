@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
-
 from opsplit._tensors import usual_defaults
 from opsplit.dictionary import MAX_STRENGTH, OperatorDictionary, lifted_family
 from opsplit.errors import OpsplitError
@@ -19,9 +17,7 @@ from opsplit.io.recording import Recording
 from opsplit.model import lifted_config
 from opsplit.operators import Spectral
 from opsplit.predict.units import Freedom
-from opsplit.predict.verdict import Verdict
 from opsplit.search import Composition, SearchResult
-from opsplit.search.estimate import AGREE
 from opsplit.trajectories import Trajectories
 
 FACTOR = 4.0
@@ -269,42 +265,6 @@ def beyond_dictionary(dictionary: OperatorDictionary, found: Composition) -> lis
             )
             issues.append(Issue(Code.COEFFICIENT, Severity.NOTE, words))
     return issues
-
-
-def about_result(
-    dictionary: OperatorDictionary, found: SearchResult, verdict: Verdict
-) -> list[Issue]:
-    """What a user should know about coefficients that were found.
-
-    Arguments:
-        dictionary: the model's own operators.
-    """
-    texts = [
-        (
-            Code.ALIKE,
-            f"On these frames {one} and {other} act alike, as in a single wave: the frames cannot "
-            "tell which of them is at work, and the coefficients are one choice among several.",
-        )
-        for one, other in found.alike
-    ]
-    if found.remark:
-        texts.append((Code.MEMORY, found.remark))
-    if verdict.skill is None:
-        texts.append((Code.STILL, "Nothing changes in these frames: they say no coefficient."))
-    for name, value in found.identified.items():
-        if value and verdict.trusted and found.spread.get(name, 0.0) > AGREE * abs(value):
-            words = f"These frames hardly say how large {name} is: other values fit nearly as well."
-            texts.append((Code.UNCERTAIN, words))
-        own = dictionary.coefficients.get(name, np.zeros(0))
-        sizes = set(own[own != 0].tolist())
-        # A number that all operators share is no parameter of the physics.
-        if len(sizes) == 1 and value * sizes.pop() < 0:
-            words = (
-                f"{name} has the opposite sign of the model's: the fields or an axis of the data "
-                "follow the other sign convention."
-            )
-            texts.append((Code.SIGN, words))
-    return [Issue(code, Severity.NOTE, text) for code, text in texts]
 
 
 def weak_mechanisms(metrics: Mapping[str, Any]) -> list[str]:

@@ -33,6 +33,7 @@ from opsplit.predict.finer import forecasts, onto
 from opsplit.predict.identify import equation
 from opsplit.predict.kinds import like
 from opsplit.predict.rival_ends import explained
+from opsplit.predict.rivals import missed, rivals
 from opsplit.predict.rollout import MOST_STEPS, Forecast, moments
 from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues
@@ -231,11 +232,13 @@ class OperatorSplitter(Shown):
         self.notes_ = tuple(issue.text for issue in issues)
         if not verdict.trusted:
             self.notes_ += (verdict.text,)
-        self._calibration = known = calibration
-        sure = known is not None and known.strategy == self.search_result_.strategy
+        noisy = found.window.noise > 0
+        self._calibration = known = calibration and calibration.having(noisy)
         # Calibrated where the dictionary holds all terms: one that is missing spoils the others.
-        sure = sure and verdict.level is Level.EXPLAINED
-        sure = sure and not any(i.code in UNLIKE for i in issues)
+        self.sure_ = verdict.level is Level.EXPLAINED
+        self.sure_ = self.sure_ and not any(i.code in UNLIKE for i in issues)
+        same = known is not None and known.strategy == self.search_result_.strategy
+        sure = self.sure_ and same
         self.has_band_ = sure and known is not None and known.shown("forecast")
         intervals = self.intervals(0.9) if sure else {}
         self.coefficient_intervals_ = {
@@ -303,23 +306,20 @@ class OperatorSplitter(Shown):
         else:
             times = moments(times)
         pick, units, found = self.composition_, self.units_, self._found
-        others = [c for c in self.search_result_.finalists if len(c) == len(pick)]
-        others = [c for c in others if c.operators != pick.operators] if deviation else []
         ahead = [t / units.time for t in times]
-
-        # Bands compare the forecasts of the finalists.
+        last, others = self._last[trajectory], list[Composition]()
+        if deviation:
+            others, last = rivals(found, last, trajectory)
+        # Bands compare the forecasts of rivals.
         with within(get_search(self.search).max_seconds):
             made = forecasts(
-                found, [pick, *others], self._last[trajectory], ahead, self.scheme,
-                self.refinement_, trajectory,
-            )  # fmt: skip
+                found, [pick, *others], last, ahead, self.scheme, self.refinement_, trajectory
+            )
         first, spread = made[0], None
         if deviation:
             observed = len(found.window.frames[trajectory])
-            missed = pick.free_run_error
-            missed = pick.fit_error * observed if missed is None else missed
             members = torch.stack([f.frames for f in made])
-            spread = forecast_deviation(first.frames, members, missed, observed)
+            spread = forecast_deviation(first.frames, members, missed(found), observed)
             spread = spread[:, self._back].double() * units.amplitude
         longer = self._walls.shape(self.observed_.grid.shape)
         frames = self._walls.fold(units.outside(onto(first.frames, longer)))[:, self._back]

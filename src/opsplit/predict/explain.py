@@ -20,7 +20,7 @@ from opsplit.predict.coarse import around, confirming, last_frames, shortlist
 from opsplit.predict.denoise import denoise
 from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.replay import Replay
-from opsplit.predict.shooting import Shooting
+from opsplit.predict.shooting import Doubt, Shooting
 from opsplit.predict.substeps import search_substeps
 from opsplit.predict.units import Freedom, Units, choose_units
 from opsplit.predict.verdict import Verdict
@@ -76,6 +76,8 @@ class Explanation:
     result: SearchResult
     operators: PreparedDictionary
     verdict: Verdict
+    doubt: Doubt | None = None
+    """What noise leaves open about the pick."""
 
     @property
     def units(self) -> Units:
@@ -152,6 +154,25 @@ class Explainer:
 
     def asking(self) -> Asking[Explanation]:
         """The way to it."""
+        best = yield from self._tried()
+        if not self._by_runs(best.window) or not best.verdict.trusted or time_is_up():
+            return best
+        made = best.objective
+        shooting = Shooting(best.window, best.operators, made.dt, self.plan.scheme, made.refinement)
+        doubt = shooting.doubt(best.result.pick)
+        if doubt is None:
+            return best
+        return replace(
+            best, doubt=doubt, result=best.result.with_spread(best.dictionary, doubt.strengths)
+        )
+
+    def _by_runs(self, window: Window) -> bool:
+        """Whether strengths are those of runs over many frames: frames have noise."""
+        fits = self.plan.search.fits_strengths
+        return fits and window.noise > 0 and not is_large(window.joined)
+
+    def _tried(self) -> Asking[Explanation]:
+        """The best of all attempts."""
         if isinstance(self.plan.search, Replay):
             return (yield from self.attempt(self.plan.search.units))
         observed, config = self.observed, self.model.config
@@ -195,7 +216,7 @@ class Explainer:
         operators = objective.operators
         if result.dictionary is not None:
             operators = result.dictionary.prepare(window.grid, window.joined)
-        elif window.noise and plan.search.fits_strengths and not is_large(window.joined):
+        elif self._by_runs(window):
             shooting = Shooting(window, operators, objective.dt, plan.scheme, objective.refinement)
             most = largest_strength(objective.dictionary)
             result = result.with_strengths(

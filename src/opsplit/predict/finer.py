@@ -55,11 +55,13 @@ class Stage:
     error: float | None = None
     """Of the last observed steps, where it is known."""
 
-    def run(self, compositions: Sequence[Composition], ahead: Sequence[float]) -> list[Forecast]:
-        """Forecasts of compositions of one length."""
+    def run(
+        self, compositions: Sequence[Composition], ahead: Sequence[float], start: Tensor
+    ) -> list[Forecast]:
+        """Forecasts of compositions of one length, from one state each or from the same."""
         return rollouts(
-            self.operators, self._placed(compositions), resample(self.start, self.grid.shape),
-            ahead, self.found.objective.dt, self.scheme, self.refinement, True,
+            self.operators, self._placed(compositions), resample(start, self.grid.shape), ahead,
+            self.found.objective.dt, self.scheme, self.refinement, True,
         )  # fmt: skip
 
     def replayed(self, pick: Composition, trajectory: int) -> float:
@@ -137,13 +139,19 @@ def forecasts(
     """Forecasts of the first composition and of others of its length, on a grid that holds them.
 
     The others share the grid of the first, which is forecast by itself: a band does not change it.
+    They start from one state `(channel, *space)`, or each from its own.
     """
     pick, *others = compositions
-    stage = Stage(found, start, found.window.grid, scheme, refinement, found.operators)
-    first = stage.run([pick], ahead)[0]
+    each = start.expand(len(compositions), *start.shape[-1 - found.window.grid.ndim :])
+    stage = Stage(found, each[0], found.window.grid, scheme, refinement, found.operators)
+    first = stage.run([pick], ahead, each[0])[0]
     for other, made in _finer(stage, first, compositions, ahead, trajectory):
         stage, first = other, made
-    return [first, *(stage.run(others, ahead) if others else [])]
+    if not others:
+        return [first]
+    moved = resample(each[1:] - each[0], stage.grid.shape)
+    starts = resample(stage.start, stage.grid.shape) + moved
+    return [first, *stage.run(others, ahead, starts)]
 
 
 def _finer(
@@ -172,7 +180,7 @@ def _finer(
                 allowed, best = CLEARLY * error, finer
         if best is None:
             return
-        [made] = best.run([pick], ahead)
+        [made] = best.run([pick], ahead, best.start)
         if made.outcome is not Outcome.FINITE:
             return
         stage = best

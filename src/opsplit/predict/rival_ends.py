@@ -17,6 +17,7 @@ from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.noisy_ends import guesses
 from opsplit.predict.replay import Replay
 from opsplit.predict.started import Started, start
+from opsplit.predict.verdict import Level
 from opsplit.search.strategy import Report
 
 ENOUGH = 1e-3
@@ -43,7 +44,8 @@ def explained(
     # Operators of the caller may act on the caller's points only.
     if dictionary is not None or found.verdict.leaves_less_than(ENOUGH):
         return started, found
-    for ends in _rivals(recording):
+    several = len(model.config.channels) > 1 and found.verdict.level is Level.PARTLY
+    for ends in _rivals(recording, several):
         if found.verdict.leaves_less_than(ENOUGH) or time_is_up():
             break
         try:
@@ -56,9 +58,14 @@ def explained(
     return started, found
 
 
-def _rivals(recording: Recording) -> Iterator[list[Ends]]:
+def _rivals(recording: Recording, all_axes: bool = False) -> Iterator[list[Ends]]:
     """Periodic ends in place of walls that nobody named; then insulated walls in place of periodic
-    ends that nobody named, where walls are likelier."""
+    ends that nobody named, where walls are likelier.
+
+    Arguments:
+        all_axes: try insulated walls on every axis at last, whatever is likelier there: fields of
+            several channels, some of them flat, say little about their ends.
+    """
     if "boundary" in recording.known:
         return
     u, ends = frames_for_ends(recording), ends_of(recording)
@@ -71,11 +78,11 @@ def _rivals(recording: Recording) -> Iterator[list[Ends]]:
         tried = [] if one.walls or not len(lines) else guesses(lines)
         # Which walls they are rough fields do not say either: the fit decides.
         likelier.append(bool(tried) and tried[0].walls)
-    if not any(likelier):
-        return
-    for distance in DISTANCES:
-        wall = End(Side(NEUMANN), distance)
-        yield [
-            Ends(wall, wall, False, one.periodic) if likely else one
-            for one, likely in zip(ends, likelier, strict=True)
-        ]
+    free = [not one.walls for one in ends]
+    for chosen in [likelier, free] if all_axes and likelier != free else [likelier]:
+        for distance in DISTANCES if any(chosen) else ():
+            wall = End(Side(NEUMANN), distance)
+            yield [
+                Ends(wall, wall, False, one.periodic) if likely else one
+                for one, likely in zip(ends, chosen, strict=True)
+            ]

@@ -14,7 +14,6 @@ from opsplit.predict.compatibility import (
     Code,
     Issue,
     Severity,
-    about_result,
     beyond_dictionary,
     compatibility,
     mixed_operators,
@@ -26,6 +25,7 @@ from opsplit.predict.compatibility import (
 )
 from opsplit.predict.ends import Ends
 from opsplit.predict.explain import Explainer, Explanation, Plan
+from opsplit.predict.remarks import about_result
 from opsplit.predict.window import observed_frames
 from opsplit.search.strategy import Report
 from opsplit.trajectories import Trajectories
@@ -80,5 +80,5 @@ def all_issues(started: Started, found: Explanation) -> list[Issue]:
     dt = found.objective.dt
     issues += unlike_training(model.config, window.grid, dt, window.size, explainer.freedom)
     issues += weak_operators(model.metrics) + mixed_operators(model.metrics)
-    issues += about_result(model.dictionary, found.result, found.verdict)
+    issues += about_result(model.dictionary, found.result, found.verdict, found.doubt is not None)
     return issues + beyond_dictionary(found.dictionary, found.result.pick)

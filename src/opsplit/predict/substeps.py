@@ -14,6 +14,8 @@ NEGLIGIBLE = 3e-4
 """or this share of the change from frame to frame."""
 POOR = 0.05
 """A fit that leaves more than this share of the change may suffer from coarse splitting."""
+MOSTLY = 0.5
+"""Splitting that makes more than this share of the fitting error makes most of it."""
 MOST = 16
 """Substeps per frame beyond which splitting is not refined."""
 
@@ -33,8 +35,10 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
         allowed = max(SHARE * error, NEGLIGIBLE * still)
         if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
             break
+        # Where the fitting error is mostly that of splitting, it goes down with it.
+        aim = NEGLIGIBLE * still if gap > MOSTLY * error else allowed
         # The usual scheme is of second order: twice the substeps, a quarter of the error.
-        factor = math.sqrt(gap / allowed) if gap > allowed else 4.0
+        factor = math.sqrt(gap / aim) if gap > allowed else 4.0
         wanted = math.ceil(objective.refinement * min(4.0, max(2.0, factor)))
         again, finer = yield Finer(objective, min(MOST, wanted), problem.search)
         if not again.pick.fit_error < error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,6 +153,18 @@ class SearchResult:
         return replace(
             self, pick=pick, ranked=others(self.ranked), finalists=others(self.finalists)
         )
+
+    def with_spread(
+        self, dictionary: OperatorDictionary, strengths: Sequence[tuple[float, ...]]
+    ) -> SearchResult:
+        """The same result whose spread is that of the pick's coefficients over other strengths."""
+        pick, total = self.pick, dict.fromkeys(self.spread, 0.0)
+        for one in strengths:
+            made = pick.with_strengths(dictionary, one).coefficients
+            for name, value in made.items():
+                total[name] = total.get(name, 0.0) + (value - pick.coefficients[name]) ** 2
+        spread = {name: math.sqrt(x / len(strengths)) for name, x in total.items()}
+        return replace(self, spread=spread)
 
     def rows(self) -> list[dict[str, Any]]:
         """The best composition of every length; `pick` marks the chosen one."""

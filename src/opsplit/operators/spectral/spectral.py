@@ -43,6 +43,8 @@ from opsplit.settings import Between, Size
 
 FILTER_ORDER = 36
 """Power of the exponential filter (Hou and Li, 2007)."""
+PIECE = 2**16
+"""Numbers that act point by point at once, where states have more."""
 BOUND = 20.0
 """No generated parameter goes beyond this many of its scales."""
 
@@ -234,15 +236,44 @@ class Spectral(OperatorFamily):
 
     def _react(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         """The same steps as `_march`, point by point."""
+        steps = self.steps(longest(duration))
+        whole = self._reaction(prepared, duration, steps)
+
+        def react(u: Tensor) -> Tensor:
+            if u.numel() <= PIECE or torch.is_grad_enabled():
+                return whole(u)
+            return self._in_pieces(prepared, duration, steps, u)
+
+        return react
+
+    def _reaction(self, prepared: Prepared, duration: float | Tensor, steps: int) -> Propagator:
         assert self.nonlinearity is not None
         reaction = self.nonlinearity.reaction(prepared.tensors)
-        steps = self.steps(longest(duration))
         h = self._lasting(prepared, duration) / steps
         half = torch.exp(self._growth(prepared) * (h / 2))
         factors = {0.5: half, 1.0: half * half}
         return lambda u: integrating_factor_rk4(
             lambda v, share: factors[share] * v, reaction, u, h, steps
         )
+
+    def _in_pieces(
+        self, prepared: Prepared, duration: float | Tensor, steps: int, u: Tensor
+    ) -> Tensor:
+        """A few points of one state at a time go all the way: the cache holds them."""
+        flat = u.flatten(3)
+        out = torch.empty_like(flat)
+        width = max(1, PIECE // flat.shape[2])
+        each = isinstance(duration, Tensor) and duration.ndim > 0
+        for e, states in enumerate(flat):
+            own = prepared.take(torch.tensor([e], device=u.device))
+            lasting = duration[e : e + 1] if each else duration  # type: ignore[index]
+            move = self._reaction(own, lasting, steps)
+            for k, state in enumerate(states):
+                for begin in range(0, flat.shape[3], width):
+                    some = state[None, None, :, begin : begin + width]
+                    moved = move(some.reshape(*some.shape, *[1] * (self.ndim - 1)))
+                    out[e, k, :, begin : begin + width] = moved.reshape(some.shape)[0, 0]
+        return out.reshape(u.shape)
 
     def _flow(self, prepared: Prepared, duration: float | Tensor) -> Propagator:
         shape = prepared.grid.shape

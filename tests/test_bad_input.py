@@ -62,7 +62,7 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
     np.save(tmp_path / "pickled.npy", np.array([u, None], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "many.npz", a=u, b=u)
+    np.savez(tmp_path / "many.npz", a=u, b=u[:-1])
     np.savez(tmp_path / "silent.npz", u=u)
     whole = (tmp_path / "silent.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
@@ -91,7 +91,7 @@ def files(tmp_path: Path, tiny_folder: Path, unet_folder: Path) -> Path:
         ("blank.npz", "blank.npz cannot be read by numpy"),
         ("array.npz", "array.npz does not hold what its name says"),
         ("archive.npy", "archive.npy does not hold what its name says"),
-        ("many.npz", "many.npz holds the arrays ['a', 'b']; name the one to read `u`"),
+        ("many.npz", "many.npz holds the arrays ['a', 'b']; name those to read"),
         ("axes.npy", "axes.npy: An array of shape (1, 1, 1, 6, 256) cannot be read"),
         ("line.npy", "line.npy: An array of shape (256,) cannot be read"),
         ("one.npy", "one.npy: Read as (time 1, x 256), that is a single frame"),

@@ -13,16 +13,17 @@ from blind import BLIND
 from equations import EQUATIONS, Equation
 from fifth import FIFTH
 from fourth import FOURTH
+from sixth import SIXTH
 
 from opsplit._files import origin
 
-ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH}
+ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH, **SIXTH}
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "benchmarks" / "results" / "any_equation.json"
 OBSERVED, PREDICTED = 16, 34
 TESTS = 24
 TRAINING_SEED, TEST_SEED = 11, 900
-PARTS = ("data", "ours", "blind", "given", "sindy", "former", "unet")
+PARTS = ("data", "ours", "blind", "early", "given", "sindy", "former", "unet")
 
 Row = dict[str, Any]
 

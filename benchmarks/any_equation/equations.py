@@ -63,6 +63,8 @@ class Equation:
     """White noise on training frames, as a share of the deviation of their channel."""
     units: tuple[float, ...] = ()
     """Initial fields of every channel are multiplied by these."""
+    offset: tuple[float, ...] = ()
+    """Added to the initial fields of every channel."""
     mixed: int = 0
     """Training environments in which all coefficients act, instead of one at a time."""
     walls: str = "periodic"
@@ -93,7 +95,8 @@ class Equation:
             low, high = (low, high) if high - low > 0.5 * np.ptp(self.size) else self.size
             out.append(self._mirrored(low + (high - low) * (u - u.min()) / np.ptp(u)))
         units = np.reshape(self.units or [1.0] * len(out), (-1, *[1] * self.ndim))
-        return np.stack(out) * units
+        offset = np.reshape(self.offset or [0.0] * len(out), units.shape)
+        return np.stack(out) * units + offset
 
     def _mirrored(self, u: np.ndarray) -> np.ndarray:
         """The field with the symmetry of the walls, which lie between points."""

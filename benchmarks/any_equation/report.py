@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from blind import FIRST, SECOND, THIRD
 from common import ALL, COMMITTED, EQUATIONS, PREDICTED, REPOSITORY, Row, read_rows
 from fifth import FIFTH
 from fourth import FOURTH
+from markdown import cell, number, percent, ratio, seconds, table
 from rounds import (
     AFTER,
     FIFTH_AFTER,
@@ -18,22 +20,27 @@ from rounds import (
     FOURTH_AFTER,
     FOURTH_ROUND,
     SECOND_ROUND,
+    SIXTH_AFTER,
+    SIXTH_ROUND,
     THIRD_ROUND,
 )
+from sixth import SIXTH
+from targets import COEFFICIENT, NEAR_GIVEN, RATIO, SMALL, USABLE, targets
 
 from opsplit._files import write_json
 from opsplit.report.figures import _figure
 
 PAGE = REPOSITORY / "docs" / "results" / "any-equation.md"
 FIGURE = "any-equation.png"
-RATIO, NEAR_GIVEN, SMALL, COEFFICIENT, USABLE = 20.0, 3.0, 1e-3, 0.02, 0.2
-"""The targets."""
 Rows = dict[str, dict[str, Row]]
 
 
 def write(out: Path, page: Path = PAGE, store: Path = COMMITTED) -> None:
     """Store all rows in one file, and write the page from them."""
     rows = read_rows(out)
+    for part in rows.values():
+        for row in part.values():
+            row["command"] = _plain(row["command"])
     write_json(store, [row for part in rows.values() for row in part.values()])
     page.parent.mkdir(parents=True, exist_ok=True)
     _plot(rows, page.with_name(FIGURE))
@@ -45,6 +52,7 @@ def text(rows: Rows) -> str:
     """The page."""
     return "\n\n".join([
         "# Any equation: training that nobody tailored", _introduction(rows),
+        "## Targets", targets(rows),
         "## Forecasts", _forecasts(rows), _misses(rows),
         "## Coefficients", _coefficients(rows, EQUATIONS),
         "## Time", _time(rows), f"![error against time]({FIGURE})", _figure_words(rows),
@@ -56,6 +64,8 @@ def text(rows: Rows) -> str:
         _blind(rows["ours"], [n for n in FOURTH if n in rows["ours"]], FOURTH_AFTER),
         _blind(rows["blind"], FIFTH, FIFTH_ROUND),
         _blind(rows["ours"], [n for n in FIFTH if n in rows["ours"]], FIFTH_AFTER),
+        _blind(rows["blind"], SIXTH, SIXTH_ROUND),
+        _blind(rows["ours"], [n for n in SIXTH if n in rows["ours"]], SIXTH_AFTER),
         "## Where the numbers come from", _sources(rows),
     ]) + "\n"  # fmt: skip
 
@@ -80,8 +90,7 @@ Rows were measured at several states of the code; the commits are listed at the 
 
 The targets below allow 10 minutes of training. These runs had {budget} minutes with one thread
 (0.25 to 2 for the equations further below). The operators are found at the beginning and do not
-change
-after that; more minutes train only the encoder, which these forecasts do not use."""
+change after that; more minutes train only the encoder, which these forecasts do not use."""
 
 
 def _forecasts(rows: Rows) -> str:
@@ -122,11 +131,13 @@ def _forecasts(rows: Rows) -> str:
 
 def _counts(rows: dict[str, Row]) -> str:
     few = {n: r["n"] for n, r in rows.items() if r.get("n") and r["n"] < 24}
+    if len(few) == len(EQUATIONS) and len(set(few.values())) == 1:
+        return f"{next(iter(few.values()))} of every equation"
     return ", ".join(f"`{name}` {n}" for name, n in few.items())
 
 
 def _misses(rows: Rows) -> str:
-    """The targets and whether they are met, in words."""
+    """Equations that miss a target, and those on which PySINDy is better."""
     lines, measured = [], [n for n in EQUATIONS if n in rows["ours"]]
     for name in measured:
         ours, given = rows["ours"][name], rows["given"].get(name)
@@ -149,24 +160,14 @@ def _misses(rows: Rows) -> str:
                 )
         if ours.get("diverged"):
             lines.append(f"- `{name}`: {ours['diverged']} forecasts diverged.")
-        if ours.get("usable_seconds", 0.0) > 60:
-            lines.append(
-                f"- `{name}`: the first usable model took {ours['usable_seconds']:.0f} s of wall "
-                "time, the target is 60 s."
-            )
     absent = [f"`{n}`" for n in EQUATIONS if n not in rows["ours"]]
-    targets = (
-        "Targets: NRMSE at most a twentieth of copying; at most three times that of terms given, "
-        "or below 0.001; every coefficient within 2 %; the first usable model within one minute."
-    )
-    met = f"All targets are met by the {len(measured)} equations that were measured."
-    found = "Targets that were missed:\n\n" + "\n".join(lines) if lines else met
+    found = "Missed:\n\n" + "\n".join(lines) if lines else ""
     better = [
         f"`{n}`" for n in measured
         if (s := rows["sindy"].get(n)) and s.get("nrmse") is not None and not s["diverged"]
         and rows["ours"][n].get("nrmse") is not None and s["nrmse"] < rows["ours"][n]["nrmse"]
     ]  # fmt: skip
-    words = [targets, found]
+    words = [found] if found else []
     if better:
         words.append(
             f"PySINDy is more accurate than ours on {', '.join(better)}: the terms of these "
@@ -212,11 +213,10 @@ def _time(rows: Rows) -> str:
     head += ["verdict on training", "seconds per fit", "verdicts on forecasts"]
     return (
         "*Structure* is the time of structure learning. *First model* is the wall time from the "
-        "start of the command until a complete dictionary is on disk; a model is usable if its "
-        f"error is below {USABLE:g} of copying. *Error* is that of short forecasts (one and four "
-        "frames) on unseen training trajectories, relative to the change; the mean over "
-        "mechanisms. The machine had two cores and was shared with other work, so wall times are "
-        "upper bounds.\n\n" + table(head, body)
+        "start of the command until the last dictionary is on disk, on a machine of two cores "
+        "that was shared with other work: an upper bound. *Error* is that of short forecasts "
+        "(one and four frames) on unseen training trajectories, relative to the change; the "
+        "mean over mechanisms.\n\n" + table(head, body)
     )
 
 
@@ -323,6 +323,11 @@ def _sources(rows: Rows) -> str:
     )
 
 
+def _plain(command: str) -> str:
+    """A command without the folder in which it kept its rows."""
+    return re.sub(r" --out \S+", "", command)
+
+
 def _plot(rows: Rows, path: Path) -> None:
     figure = _figure(8.0, 5.0)
     axes = figure.add_subplot(1, 1, 1)
@@ -346,46 +351,3 @@ def _plot(rows: Rows, path: Path) -> None:
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=7, ncols=2)
     figure.savefig(path)
-
-
-# Small pieces of Markdown.
-
-
-def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
-    names = list(head)
-    escaped = [[text.replace("|", "\\|") for text in row] for row in body]
-    lines = [names, ["---"] * len(names), *escaped]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}"
-
-
-def percent(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.0f} %"
-
-
-def seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
-def cell(row: Row | None) -> str:
-    """The mean error, with what went wrong."""
-    if not row:
-        return ""
-    if "failure" in row:
-        return f"failed: {row['failure'][:80]}"
-    lost = f" ({row['diverged']} of {row['n']} diverged)" if row.get("diverged") else ""
-    return (number(row["nrmse"]) if row["nrmse"] is not None else "") + lost
-
-
-def ratio(row: Row | None) -> str:
-    if not row or not row.get("nrmse"):
-        return ""
-    value = row["copying"] / row["nrmse"]
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"

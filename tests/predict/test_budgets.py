@@ -169,3 +169,16 @@ def test_a_search_keeps_its_memory_or_says_what_it_needs(
         fit(tiny_model, observe, memory_mb=0.01)
     needed = int(str(refused.value).split("--memory-mb ")[1].split()[0])
     assert fit(tiny_model, observe, memory_mb=needed).fit_error_ > 0
+
+
+def test_the_ends_of_long_noisy_lines_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waves of a million points took eight gigabytes, whatever the limit."""
+    from opsplit.predict import ends
+
+    def refuse(lines: np.ndarray) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(ends, "guesses", refuse)
+    noise = np.random.default_rng(0).standard_normal((16, 1, ends.LONGEST + 1)).astype(np.float32)
+    found = ends.ends_of(opsplit.read(noise, dt=0.1, axes="t,c,x"))
+    assert found[0].words == "periodic"

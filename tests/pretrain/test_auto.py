@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +57,6 @@ def data() -> Trajectories:
 
 
 def short(steps: int) -> TrainConfig:
-    from dataclasses import replace
-
     training = preset_settings("tiny", stored=True)[1]
     return replace(training, budget=Budget(steps=steps, validate_every=10, checkpoint_steps=5))
 
@@ -139,6 +139,47 @@ def test_an_interrupt_before_anything_is_stored_says_so(
         main(["pretrain", "mine", "--data", str(file), "--out", str(tmp_path / "run")])
     assert "nothing is stored yet; the same command begins again" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_first_model_serves_while_structures_are_made_better(
+    data: Trajectories, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Ctrl-C in the last refinement: the first model is there, and goes once the last one is."""
+    file, out = data.save(tmp_path / "mine.npz"), tmp_path / "run"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["pretrain", "mine", "--data", str(file), "--preset", "tiny", "--steps", "5",
+               "--threads", "1", "--out", str(out)]  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr("opsplit.pretrain.structure.shortened", interrupted)
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+    assert stop.value.code == 130
+    assert f"--model {out / 'first'} forecasts already" in capsys.readouterr().err
+    first = Model.load(out / "first")
+    assert first.metrics["structure"]["verdict"].endswith("before they were made better")
+    assert len(first.dictionary) == 8 and not (out / "structure").exists()
+    main(command)
+    assert not (out / "first").exists()
+    found = Model.load(out).metrics["structure"]
+    assert 0 < found["first"]["processor_seconds"] <= found["processor_seconds"]
+    assert found["first"]["worst"] < 0.05
+
+
+def test_minutes_may_be_those_of_the_processor(
+    data: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day that passes takes nothing of a budget of the processor's time."""
+    clock, days = time.monotonic, iter(range(10**9))
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 86400 * next(days))
+    training = replace(short(3), budget=Budget(steps=3, minutes=20))
+    own = replace(QUIET, processor_time=True)
+    model = pretrain(data, tmp_path / "m", training=training, preset="tiny", execution=own)
+    rows = model.metrics["structure"]["mechanisms"]
+    assert all(row["complete"] for row in rows) and model.metrics["steps"] == 3
 
 
 def test_the_command_prints_and_stores_the_choice(

@@ -62,6 +62,9 @@ class Pretrain(Common):
     minutes: float | None = None
     """Short for --training.budget.minutes. Two such runs differ, as the clock decides how long the
     schedule is; --steps alone repeats exactly."""
+    processor_time: bool = False
+    """Minutes are those that the processor works, not those that pass: for a machine that other
+    work shares."""
     logger: Literal["tensorboard", "wandb"] | None = None
     """Send the curve there as well as to metrics.csv."""
     devices: int = 1
@@ -121,7 +124,9 @@ class Pretrain(Common):
     def _how_to_go_on(self) -> str:
         """What an interrupted training leaves, and what to do with it."""
         assert self.out is not None
-        structure = self.out / "structure"
+        structure, first = self.out / "structure", self.out / "first"
+        if (first / "metrics.json").exists():
+            return f"the same command begins again, but --model {first} forecasts already"
         if not (self.out / "resume.safetensors").exists() and not structure.exists():
             return "nothing is stored yet; the same command begins again"
         words = f"{self.out} holds what was trained; the same command goes on from there"
@@ -199,8 +204,9 @@ class Pretrain(Common):
         from opsplit.pretrain.loop import Execution
 
         return Execution(
-            self.device, self.devices, self.threads, self.logger, self.json, self.nodes
-        )
+            self.device, self.devices, self.threads, self.logger, self.json, self.nodes,
+            self.processor_time,
+        )  # fmt: skip
 
 
 def pretrain_command(arguments: list[str]) -> type[Pretrain]:

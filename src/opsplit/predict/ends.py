@@ -15,7 +15,16 @@ import numpy as np
 from opsplit.boundary import DIRICHLET, NEUMANN, PERIODIC, Side, sides
 from opsplit.io.recording import Recording
 from opsplit.predict.holes import fill
-from opsplit.predict.noisy_ends import FOURTH, SHARE, SURE, Guess, best_walls, guesses, looks_noisy
+from opsplit.predict.noisy_ends import (
+    FOURTH,
+    LONGEST,
+    SHARE,
+    SURE,
+    Guess,
+    best_walls,
+    guesses,
+    looks_noisy,
+)
 
 SMOOTH = 3.0
 """A continuation is smooth up to this roughness."""
@@ -130,6 +139,8 @@ def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
         return Ends(found[0], found[1], True, around)
     periodic = Ends(End(left, 0.0, around), End(right, 0.0, around), False, around)
     if looks_noisy(u):
+        if lines.shape[1] > LONGEST:
+            return periodic
         tried = guesses(lines)
         if FOURTH * tried[0].noise > NOISY * scale:
             return _by_waves(tried, periodic)

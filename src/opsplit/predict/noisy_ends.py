@@ -22,6 +22,8 @@ WAVES = 256
 """So many waves of a kind are tried at most."""
 LINES = 512
 """Lines that are looked at."""
+LONGEST = 8192
+"""Points of a line beyond which the waves would fill the memory."""
 SURE = 10.0
 """One kind of ends is surer than another if its logarithm of the likelihood is larger by this."""
 SHARE = 0.02
@@ -126,7 +128,7 @@ def _judged(lines: np.ndarray, kinds: tuple[str, str], at: tuple[float, float]) 
     return Guess(sides, at, likelihood, lines.size, noise)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _waves(
     points: int, kinds: tuple[str, str], at: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +164,7 @@ def _values(
     return np.resize(fitted[:own], 2), np.resize(errors[:own], 2)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _profiles(
     points: int, kinds: tuple[str, str], at: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:

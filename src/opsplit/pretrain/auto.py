@@ -8,7 +8,8 @@ needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,15 +33,15 @@ from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.separate import separate
 from opsplit.pretrain.sources import Facts, StoredSource
 from opsplit.pretrain.structure import (
+    Contest,
     Learned,
     check_data,
     join,
-    learn,
     mechanisms,
     terms_of,
     used_terms,
 )
-from opsplit.pretrain.verdict import is_weak, report
+from opsplit.pretrain.verdict import GOOD, is_weak, report
 from opsplit.pretrain.wording import learned_term
 from opsplit.progress import Progress
 from opsplit.terms import Term
@@ -59,7 +60,7 @@ class Structure:
     learned: tuple[Learned, ...]
     evidence: Evidence
     seconds: float
-
+    """As the budget counts them."""
     family: Spectral
     parameters: Tensor
     """Of all mechanisms together, `(E, P)`."""
@@ -72,29 +73,56 @@ class Structure:
     def report(self) -> dict[str, Any]:
         """Choices, rivals and errors as plain values."""
         return report(self.learned, self.parameters, self.coefficients, self.pure is not None) | {
-            "seconds": self.seconds
+            "seconds": self.seconds,
+            # Of the whole command until here, with its start: other work does not change it.
+            "processor_seconds": time.process_time(),
         }
 
 
 def learn_structure(
-    source: StoredSource, facts: Facts, quiet: bool = False, limit: Limit | None = None
-) -> Structure:
-    """The structure of every mechanism in the data, as good as the time until `limit` allows."""
+    source: StoredSource, facts: Facts, quiet: bool = False, limit: Limit | None = None,
+    early: Callable[[Structure], None] | None = None,
+) -> Structure:  # fmt: skip
+    """The structure of every mechanism in the data, as good as the time until `limit` allows.
+
+    Arguments:
+        early: gets the first structure that serves in compositions; what can be made better is,
+            after that.
+    """
     check_data(source.data)
     limit = limit or Limit()
     began = limit.now()
     evidence = Evidence(source.data, facts.scale)
     found, coefficients = mechanisms(source.data), source.coefficients()
-    learned = []
+    made = partial(_structure, evidence, coefficients, limit, began)
     with Progress("structure", enabled=not quiet, every=10.0) as bar:
+        contests = []
         for i, (name, environments) in enumerate(found.items()):
             labels = None
             if name in coefficients:
                 labels = coefficients[name][list(environments)].double()
-            # Simple mechanisms need little: one may take twice its share, if others leave it.
-            own = limit.part(2 / (len(found) - i + 1))
-            tell = partial(_tell, bar, limit, i / len(found), name)
-            learned.append(learn(evidence, name, environments, labels, own, tell))
+            tell = partial(_tell, bar, limit, i / len(found) / 2, name)
+            contests.append(Contest(evidence, name, environments, labels, tell))
+            contests[-1].until(GOOD, _part(limit, i, len(found)))
+        if early is not None and all(contest.least < GOOD for contest in contests):
+            early(made([contest.first() for contest in contests]))
+        learned = []
+        for i, contest in enumerate(contests):
+            contest.tell = partial(_tell, bar, limit, (1 + i / len(found)) / 2, contest.name)
+            learned.append(contest.finish(_part(limit, i, len(found))))
+    return made(learned)
+
+
+def _part(limit: Limit, place: int, count: int) -> Limit:
+    """Simple mechanisms need little: one may take twice its share, if others leave it."""
+    return limit.part(2 / (count - place + 1))
+
+
+def _structure(
+    evidence: Evidence, coefficients: dict[str, Tensor], limit: Limit, began: float,
+    learned: Sequence[Learned],
+) -> Structure:  # fmt: skip
+    """All mechanisms in one family, told apart where they act together."""
     family, parameters = join(learned, evidence)
     if not parameters.shape[1]:
         raise OpsplitError(
@@ -239,4 +267,5 @@ def _printed(
             degree = 1 if linear else parse(text).degree
             physical = weights * facts.scale ** (1 - degree) / units.wavenumber**order
             held[text, linear] = physical.numpy()
-    return learned_term(held, facts.channels, facts.grid.ndim, facts.scale)
+    ndim, unit = facts.grid.ndim, units.wavenumber
+    return learned_term(held, facts.channels, ndim, facts.scale, unit)

@@ -54,6 +54,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
         ("fluxes along curvature", "products", _stresses(channels, axes)),
         ("fluxes of the slope", "products", _steep(channels, axes)),
         ("products with potentials", "products", _potentials(channels, axes)),
+        ("products with half potentials", "products", _potentials(channels, axes, ".abs")),
     ):
         before = len(held)
         held += [atom for atom in atoms if atom not in held]
@@ -109,22 +110,54 @@ def _high(channels: int) -> Iterator[Atom]:
             yield Atom("*".join(map(str, chosen)), linear=False)
 
 
-def saturation(channels: int, positive: Sequence[int], added: float) -> Library:
-    """Reactions with a denominator `v + added`, such as `u v / (0.3 + v)` or `u^2 / v`.
+def saturation(channels: int, positive: Sequence[int], added: float, power: int = 1) -> Library:
+    """Reactions with a denominator `v + added`, such as `u v / (0.3 + v)` or `u^2 / v`, or
+    `v^2 + added`.
 
     A numerator of as high a degree in `v` is a polynomial and a fraction with a lower one.
     """
     atoms = [Atom("", linear=True), *(a for c in range(1, 4) for a in _polynomial(channels, c))]
     for below in positive:
-        bottom = f"{below}:over{round(added / UNIT)}"
+        bottom = f"{below}:{'over' if power == 1 else 'oversq'}{round(added / UNIT)}"
         others = [f"{c}*" for c in range(channels) if c != below]
-        for top in ("", *others, *(2 * other for other in others)):
+        # The denominator with a square has an odd numerator too.
+        odd = [f"{below}*"] if power == 2 else []
+        for top in ("", *odd, *others, *(2 * other for other in others)):
             atoms.append(Atom(top + bottom, linear=False))
     return Library("reactions with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
 
 
+def inverses(channels: int, axes: str, kind: str, number: float) -> Library:
+    """Terms smoothed by the inverse of `1 - c lap` (kind `helm`) or `1 + c lap^2` (`bihelm`).
+
+    Waves of finite depth, pressures, and signals that spread much faster than they act are such.
+    """
+    filter_ = f"{kind}{max(1, round(number / UNIT))}"
+    atoms = [Atom(name, linear=True) for name in ("", *axes, "lap", filter_)]
+    atoms += [Atom(f"{a}.{filter_}", linear=True) for a in axes]
+    if kind == "bihelm":
+        atoms += [Atom(f"lap.{filter_}", linear=True)]
+    atoms += [a for a in _linear(channels, axes) if not a.linear]
+    for other in range(channels if channels > 1 else 0):
+        atoms.append(Atom(f"{other}:{filter_}", linear=False))
+    for degree in (2, 3) if channels == 1 else (2,):
+        for chosen in combinations_with_replacement(range(channels), degree):
+            whole = "*".join(map(str, chosen))
+            for outer in ("", *axes, filter_, *(f"{a}.{filter_}" for a in axes)):
+                atoms.append(Atom(f"{whole}@{outer}" if outer else whole, linear=False))
+    for c, d in product(range(channels), repeat=2):
+        # A pressure of the slope, and a flux along the gradient of a signal.
+        for a in axes:
+            if c <= d:
+                slopes = "*".join(f"{e}:{b}" for e, b in ((c, a), (d, a)))
+                atoms += [Atom(f"{slopes}@{b}.{filter_}", linear=False) for b in axes]
+            atoms.append(Atom(f"{c}*{d}:{a}.{filter_}@{a}", linear=False))
+    return Library("inverses of differential operators", tuple(dict.fromkeys(atoms)), "inverses")
+
+
 def _conservative(channels: int, axes: str) -> Iterator[Atom]:
-    for degree in (2, 3, 4) if channels == 1 else (2, 3):
+    # Fluxes of one channel that are smooth but no polynomial want high degrees.
+    for degree in (2, 3, 4, 5, 6) if channels == 1 else (2, 3):
         for chosen in combinations_with_replacement(range(channels), degree):
             for outer in (*axes, "lap"):
                 yield Atom("*".join(map(str, chosen)) + "@" + outer, linear=False)
@@ -160,9 +193,9 @@ def _steep(channels: int, axes: str) -> Iterator[Atom]:
         yield Atom(f"0:{a}*0:{a}@lap", linear=False)
 
 
-def _potentials(channels: int, axes: str) -> Iterator[Atom]:
+def _potentials(channels: int, axes: str, half: str = "") -> Iterator[Atom]:
     if len(axes) < 2:
         return
     for first, second in product(range(channels), repeat=2):
         for a, b in product(axes, repeat=2):
-            yield Atom(f"{first}:p{a}*{second}:{b}", linear=False)
+            yield Atom(f"{first}:p{a}{half}*{second}:{b}", linear=False)

@@ -57,6 +57,11 @@ class Execution:
     """Count the seconds that the processor works against the budget, not those that pass."""
 
     @property
+    def now(self) -> Callable[[], float]:
+        """The clock of the budget."""
+        return time.process_time if self.processor_time else time.monotonic
+
+    @property
     def processes(self) -> int:
         """Data-parallel processes on all machines."""
         return self.devices * self.nodes
@@ -141,8 +146,7 @@ def _run(
     die_with_parent()
     if execution.processes > 1 and execution.threads is not None:
         torch.set_num_threads(execution.threads)
-    now = time.process_time if execution.processor_time else None
-    training = Training(fabric, model, config, source, folder, now)
+    training = Training(fabric, model, config, source, folder, execution.now)
     curve = Curve(training, execution.logger) if fabric.is_global_zero else None
     done = training.clock.done(training.step)
     title = "encoder" if config.start.encoder_only else "pretrain"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from opsplit._tensors import threads, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig
 from opsplit.model import Model, load_model
-from opsplit.pretrain.auto import assemble, learn_structure
+from opsplit.pretrain.auto import Structure, assemble, learn_structure
 from opsplit.pretrain.config import Start, TrainConfig, preset_operator, preset_settings
 from opsplit.pretrain.data import Data, is_stored, name_of, open_source
 from opsplit.pretrain.finish import finish
@@ -23,6 +24,8 @@ from opsplit.pretrain.operator import Auto, Choice, fitted
 from opsplit.pretrain.sources import Facts, FreshSource, StoredSource
 from opsplit.settings import path_argument
 
+EARLY = "first"
+"""The folder of the first model that serves, while structures are made better."""
 STRUCTURE = 0.9
 """Share of a time budget in which the structure must be found; the rest is the encoder's, which
 searches do not use."""
@@ -65,7 +68,8 @@ def pretrain(
     Examples:
         >>> model = opsplit.pretrain("pure.npz", "model")  # doctest: +SKIP
     """
-    began, execution = time.monotonic(), execution or Execution()
+    execution = execution or Execution()
+    began = execution.now()
     name = name or name_of(data)
     operator = preset_operator(preset) if operator is None else operator
     usual_encoder, usual_training = preset_settings(preset, is_stored(data), name)
@@ -133,12 +137,29 @@ def _structured(
         made = Model.load(place)
     else:
         whole = math.inf if budget.minutes is None else 60 * budget.minutes
-        limit = Limit(STRUCTURE * whole - (time.monotonic() - began))
-        structure = learn_structure(source, facts, execution.quiet, limit)
-        made = assemble(structure, source, facts, encoder, preset)
-        most = made.dictionary.with_max_strength(training.dictionary.max_strength)
-        made = replace(made, dictionary=most)
+        limit = Limit(STRUCTURE * whole - (execution.now() - began), execution.now)
+        first: dict[str, float] = {}
+
+        def assembled(structure: Structure) -> Model:
+            made = assemble(structure, source, facts, encoder, preset)
+            most = training.dictionary.max_strength
+            return replace(made, dictionary=made.dictionary.with_max_strength(most))
+
+        def early(structure: Structure) -> None:
+            made = assembled(structure)
+            found = made.metrics["structure"]
+            found["verdict"] += "; the first operators that serve, before they were made better"
+            made.save(folder / EARLY)
+            first["seconds"] = found["seconds"]
+            first["processor_seconds"] = found["processor_seconds"]
+            first["worst"] = max(row["worst"] for row in found["mechanisms"])
+
+        structure = learn_structure(source, facts, execution.quiet, limit, early)
+        made = assembled(structure)
+        if first:
+            made.metrics["structure"]["first"] = first
         made.save(place)
+        shutil.rmtree(folder / EARLY, ignore_errors=True)
     seconds = made.metrics["structure"]["seconds"]
     if budget.minutes is not None:
         budget = replace(budget, minutes=max(0.01, budget.minutes - seconds / 60))

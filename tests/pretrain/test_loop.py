@@ -235,6 +235,7 @@ def test_time_budget_ends_training_and_counts_on(
             return cls.now
 
     monkeypatch.setattr(clock, "time", Clock)
+    monkeypatch.setattr("opsplit.pretrain.loop.time", Clock)
     config = changed(QUICK, budget={"steps": 10**6, "minutes": 0.5, "validate_every": 10**6})
     train(small_model(), config, FreshSource(line), tmp_path, QUIET)
     first = facts(tmp_path)

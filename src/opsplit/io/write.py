@@ -59,7 +59,9 @@ def _free(coefficients: Mapping[str, float], channels: Sequence[str]) -> dict[st
     """Coefficients under names that mean nothing else in any format."""
     found: dict[str, float] = {}
     for name, value in coefficients.items():
-        while name in RESERVED or is_beside(name) or name in channels or name in found:
+        if name in RESERVED or is_beside(name):
+            name = f"coefficient_{name}"
+        while name in channels or name in found:
             name += "_"
         found[name] = value
     return found

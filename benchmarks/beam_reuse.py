@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 
 from opsplit import Beam, Model, OperatorSplitter, Trajectories, load_model
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.search import SearchResult
 

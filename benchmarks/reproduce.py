@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 from opsplit.benchmark.baselines import BASELINES
 from opsplit.benchmark.rows import Row, RowTable, Series
 from opsplit.benchmark.run import Cell, Runner, known_cells

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from opsplit import OperatorSplitter, OpsplitWarning, fit_many, get_physics, load_model
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 from opsplit.operators.flops import fft_flops
 
 RESULTS = Path(__file__).parent / "results"

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 from opsplit.physics import get_physics
 
 RESULTS = Path(__file__).parent / "results"

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from opsplit import _files
+from opsplit import _origin
 
 
 def test_uncommitted_changes_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "src" / "opsplit"
     package.mkdir(parents=True)
-    code = package / "_files.py"
+    code = package / "_origin.py"
     code.write_text("a = 1")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
-    monkeypatch.setattr(_files, "__file__", str(code))
-    clean = _files.commit()
+    monkeypatch.setattr(_origin, "__file__", str(code))
+    clean = _origin.commit()
     assert len(clean) == 12
     code.write_text("a = 2")
-    assert _files.commit() == f"{clean}+changes"
+    assert _origin.commit() == f"{clean}+changes"
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_a_command_without_machine_paths(
     words: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["opsplit", *words])
-    assert _files.command_line() == shown
+    assert _origin.command_line() == shown
 
 
 def test_the_command_of_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["benchmarks/any_data", "road", "--out", "/home/me/rows", "--n", "2"]
     monkeypatch.setattr(sys, "argv", words)
-    made = _files.origin(0, program="python benchmarks/any_data")
+    made = _origin.origin(0, program="python benchmarks/any_data")
     assert made["command"] == "python benchmarks/any_data road --n 2"
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results" / "any-data"
 Kept = dict[str, Any]

@@ -15,7 +15,7 @@ from fifth import FIFTH
 from fourth import FOURTH
 from sixth import SIXTH
 
-from opsplit._files import origin
+from opsplit._origin import origin
 
 ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH, **SIXTH}
 REPOSITORY = Path(__file__).parents[2]

@@ -376,7 +376,8 @@ def main() -> None:
     import torch
 
     from opsplit import cli
-    from opsplit._files import origin, write_json
+    from opsplit._files import write_json
+    from opsplit._origin import origin
     from opsplit.benchmark import rows
     from opsplit.parallel import pool
 

@@ -26,7 +26,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from opsplit._files import commit, origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import commit, origin
 
 ROOT = Path(__file__).parents[2]
 SUITES = [f"tests/fuzz/test_fuzz_{name}.py" for name in ("files", "models", "flags")]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from opsplit import Model
-from opsplit._files import origin
+from opsplit._origin import origin
 from opsplit.benchmark.methods import make_method
 from opsplit.benchmark.run import BLOWN_UP
 from opsplit.benchmark.tasks import Column, test_window

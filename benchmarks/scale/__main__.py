@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from opsplit._files import origin, read_json, write_json, write_text
+from opsplit._files import read_json, write_json, write_text
+from opsplit._origin import origin
 
 PARTS = ("failures", "poison", "overhead", "throughput", "growth", "streaming")
 FOLDER = Path(__file__).parents[2] / "docs" / "results"

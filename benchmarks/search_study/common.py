@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from opsplit import Model, Trajectories, load_model
-from opsplit._files import origin
+from opsplit._origin import origin
 from opsplit.benchmark.tasks import columns, test_windows
 from opsplit.commands.common import fingerprint
 from opsplit.dictionary import OperatorDictionary, Part

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from opsplit import OperatorSplitter
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
+from opsplit._origin import origin
 from opsplit.benchmark.tasks import columns, test_windows
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

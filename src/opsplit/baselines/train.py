@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from opsplit._files import origin, write_json
+from opsplit._files import write_json
 from opsplit._memory import peak_memory_mb
+from opsplit._origin import origin
 from opsplit._tensors import threads
 from opsplit.baselines.protocol import OBSERVED, Baseline, Fitting, Network
 from opsplit.baselines.trained import METRICS, NetworkForecaster

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from opsplit._files import origin
 from opsplit._memory import peak_memory_mb
+from opsplit._origin import origin
 from opsplit.baselines import TRAINED
 from opsplit.baselines.trained import FOLDER
 from opsplit.benchmark.baselines import Outcome

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import command_line, write_json, write_text
+from opsplit._files import write_json, write_text
+from opsplit._origin import command_line
 from opsplit._text import say, to_json
 from opsplit.commands.common import effective_settings, model_files
 from opsplit.commands.record import Record

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from opsplit._files import origin
+from opsplit._origin import origin
 from opsplit.commands.common import model_files, once
 from opsplit.commands.spread import Spread
 from opsplit.physics import first_physics

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from opsplit._files import fingerprint, origin, read_json, write_json, write_text
+from opsplit._files import fingerprint, read_json, write_json, write_text
+from opsplit._origin import origin
 from opsplit.commands.common import model_files, once
 from opsplit.commands.spread import Spread
 from opsplit.errors import OpsplitError

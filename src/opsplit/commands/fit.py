@@ -324,7 +324,7 @@ class Predict(Fit):
     def work(self) -> dict[str, Any]:
         import torch
 
-        from opsplit._files import origin
+        from opsplit._origin import origin
         from opsplit.io.write import write_forecast
         from opsplit.predict.ensemble import future
         from opsplit.report.figures import forecast_figure

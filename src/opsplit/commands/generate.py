@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from opsplit._files import origin, read_json, remove_parts, write_json
+from opsplit._files import read_json, remove_parts, write_json
+from opsplit._origin import origin
 from opsplit._text import say, to_json
 from opsplit.commands.common import once
 from opsplit.commands.spread import Spread

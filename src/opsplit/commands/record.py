@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opsplit._files import LOCK, Written, origin, read_json, unchanged, write_json, writing
+from opsplit._files import LOCK, Written, read_json, unchanged, write_json, writing
+from opsplit._origin import origin
 from opsplit._text import plain
 from opsplit.errors import OpsplitError
 

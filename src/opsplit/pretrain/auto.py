@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from opsplit._files import origin
+from opsplit._origin import origin
 from opsplit.dictionary import OperatorDictionary, Part
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig, ModelConfig

@@ -8,8 +8,9 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from opsplit._files import origin, read_json, write_json
+from opsplit._files import read_json, write_json
 from opsplit._memory import peak_memory_mb
+from opsplit._origin import origin
 from opsplit.dictionary import OperatorDictionary
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.hypernetwork.disco import Disco

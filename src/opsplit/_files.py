@@ -234,6 +234,8 @@ def read_json(path: Path, finite: bool = False) -> Any:
         if size > LARGEST_JSON:
             raise ValueError(f"{size} bytes are more than {LARGEST_JSON}")
         return json.loads(path.read_text("utf-8"), parse_constant=refuse if finite else None)
+    except OpsplitError:
+        raise
     except FileNotFoundError:
         raise OpsplitError(f"No such file: {path}") from None
     except RecursionError:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from fuzzing import Tally, Worker, quota, spoil, spoiled
 
+import opsplit
+
 READERS = {
     # kind: (share of all inputs, other readers of such files)
     "well": (0.1, ("well", "stored", "folder", "several", "threads")),
@@ -134,4 +136,35 @@ def test_damaged_resume_files(worker: Worker, tmp_path: Path) -> None:
     for number, content in enumerate(spoiled("resume", contents, refused, quota(0.05))):
         file.write_bytes(content)
         tally.add(worker.ask({"job": "resume", "given": str(file)}), f"resume {number}")
+    tally.close()
+
+
+SETTINGS = b"""
+preset = "tiny"
+operator = {kind = "spectral", linear = {kind = "symbol"}, nonlinearity = {kind = "polynomial"}}
+
+[encoder]
+width = 8
+decoder_width = 16
+
+[training]
+codes = "random"
+
+[training.budget]
+steps = 3
+validate_every = 2
+"""
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "recipe.toml"])
+def test_damaged_settings(name: str, worker: Worker, tmp_path: Path) -> None:
+    recipe = Path(opsplit.__file__).parent / "zoo" / "advection-diffusion" / "unet" / "recipe.toml"
+    file, tally = tmp_path / name, Tally(f"settings: {name}")
+    contents = [SETTINGS if name == "settings.toml" else recipe.read_bytes()]
+    file.write_bytes(contents[0])
+    assert worker.ask({"job": "settings", "given": str(file)})[:2] == ("accepted", "")
+    refused = lambda: tally.outcomes["refused"]  # noqa: E731
+    for number, content in enumerate(spoiled(name, contents, refused, quota(0.02))):
+        file.write_bytes(content)
+        tally.add(worker.ask({"job": "settings", "given": str(file)}), f"{name} {number}")
     tally.close()

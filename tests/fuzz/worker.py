@@ -30,6 +30,8 @@ from opsplit.io import load_trajectories, read_well
 from opsplit.io.helper import HELPER
 from opsplit.model import Model
 from opsplit.pretrain import checkpoint
+from opsplit.pretrain.files import read_settings
+from opsplit.pretrain.recipes import Chain
 from opsplit.trajectories import Trajectories
 
 ROOM = 2_000_000_000
@@ -141,6 +143,14 @@ def write_resume(path: str) -> None:
     checkpoint.save_state(Path(path), network, average, optimiser, facts)
 
 
+def settings(path: str) -> None:
+    """A file of settings, or a recipe: both are TOML."""
+    if Path(path).name == "recipe.toml":
+        Chain.read(path)
+    else:
+        read_settings(Path(path), None, None, stored=True)
+
+
 def most_megabytes() -> float:
     """Of this process and of the one that examines files for it."""
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -160,6 +170,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "threads": threads,
     "resume": resume,
     "write resume": write_resume,
+    "settings": settings,
     "well": lambda path: read_well([path]),
     "stored": lambda path: repr(load_trajectories(path)),
     "trajectories": lambda path: repr(Trajectories.load(path)),

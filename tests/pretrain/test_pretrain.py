@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from opsplit.operators import (
 )
 from opsplit.physics import AdvectionDiffusion
 from opsplit.pretrain.config import Codebook, TrainConfig, preset_settings
+from opsplit.pretrain.files import read_toml
 from opsplit.pretrain.loop import Execution
 from opsplit.pretrain.operator import chosen
 from opsplit.pretrain.run import pretrain
@@ -234,8 +236,15 @@ def test_a_file_of_settings_equals_flags_and_python(
         ('[operator]\nkind = "polynomial"\ncopies = 3', "no setting 'copies'"),
         ("[training.budget]\nsteps = 0", "training: budget: steps must lie in|Budget: steps"),
         ("[training]\nbudget = 3", "budget must be a table of settings"),
+        ('operator = {kind = "spectal"}', "Unknown operator 'spectal'"),
         ("a = [", "cannot be read as TOML"),
         ("a = " + "[" * 100_000, "nested too deeply"),
+        ("a = " + "{a=" * 40_000, "nested too deeply"),
+        ("a." * 90_000 + "a = 1", "a line with more than 1000 dots"),
+        (("a." * 900 + '"\u2028".') * 90 + "a = 1", "a line with more than 1000 dots"),
+        ("[" + "a." * 90_000 + "a]", "a line with more than 1000 dots"),
+        ("a = " + "9" * 100_000, "cannot be read as TOML: Exceeds the limit"),
+        ("#" * 200_001, "larger than 200000 bytes"),
     ],
 )
 def test_wrong_files_of_settings(
@@ -252,8 +261,26 @@ def test_wrong_files_of_settings(
     with pytest.raises(SystemExit) as stop:
         opsplit.cli.main(["pretrain", "mine", "--config", "settings.toml", "--out", "run"])
     assert stop.value.code == 2
-    assert re.search(words, capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert re.search(words, said) and said.startswith("opsplit: settings.toml")
     assert not Path("run").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe")
+@pytest.mark.parametrize("kind", ["pipe", "folder", "nothing", "bytes"])
+def test_what_is_no_file_of_settings(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "settings.toml"
+    words = {"pipe": "not a regular file", "folder": "cannot be read as TOML",
+             "nothing": "No such file", "bytes": "cannot be read as TOML"}  # fmt: skip
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "bytes":
+        path.write_bytes(b"a = '\xff'")
+    with pytest.raises(OpsplitError, match=words[kind]) as refused:
+        read_toml(path)
+    assert str(path) in str(refused.value)
 
 
 def test_the_package_is_the_function() -> None:

@@ -117,8 +117,9 @@ def test_a_chain_that_was_stopped_goes_on(
 )
 def test_wrong_recipes(recipe: Path, old: str, new: str, words: str) -> None:
     recipe.write_text(TINY.replace(old, new))
-    with pytest.raises(OpsplitError, match=words):
+    with pytest.raises(OpsplitError, match=words) as refused:
         Chain.read(recipe)
+    assert str(recipe) in str(refused.value)
 
 
 def test_a_training_set_is_simulated_once(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +19,11 @@ from opsplit.settings import Settings, shown
 S = TypeVar("S", bound=Settings)
 Operator = OperatorFamily | Nonlinearity | Auto
 KEYS = ("preset", "operator", "encoder", "training")
-LARGEST = 1_000_000
+LARGEST = 200_000
 """Bytes of a file of settings."""
+DOTS = 1000
+"""Most dots in a line: a name of many parts takes the parser a time that grows with the square of
+their number."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -27,13 +31,31 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if regular(path).st_size > LARGEST:
             raise OpsplitError(f"{path} is larger than {LARGEST} bytes.")
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if any(line.count(".") > DOTS for line in text.split("\n")):
+            raise OpsplitError(
+                f"{path} has a line with more than {DOTS} dots; write shorter lines."
+            )
+        return tomllib.loads(text)
+    except OpsplitError:
+        raise
     except FileNotFoundError:
         raise OpsplitError(f"No such file: {path}") from None
     except RecursionError:
         raise OpsplitError(f"{path} cannot be read as TOML: it is nested too deeply.") from None
     except (OSError, ValueError) as reason:
         raise OpsplitError(f"{path} cannot be read as TOML: {reason}") from None
+
+
+@contextmanager
+def in_file(path: Path | None) -> Iterator[None]:
+    """Inside, whatever is refused is said with the name of the file."""
+    try:
+        yield
+    except OpsplitError as reason:
+        if path is None or str(path) in str(reason):
+            raise
+        raise OpsplitError(f"{path}: {reason}") from None
 
 
 def changed(settings: S, raw: Any, what: str) -> S:
@@ -90,13 +112,16 @@ def read_settings(
     chosen = preset or raw.get("preset", "cpu")
     if not isinstance(chosen, str):
         raise OpsplitError(f"{path}: preset must be a name, got {shown(chosen)}.")
-    encoder, training = preset_settings(chosen, stored, name)
-    table = raw.get("operator", {"kind": preset_operator(chosen)})
-    if operator is not None and (not isinstance(table, Mapping) or table.get("kind") != operator):
-        table = {"kind": operator}
-    return (
-        chosen,
-        operator_from(table, f"{path}: operator"),
-        changed(encoder, raw.get("encoder", {}), f"{path}: encoder"),
-        changed(training, raw.get("training", {}), f"{path}: training"),
-    )
+    with in_file(path):
+        encoder, training = preset_settings(chosen, stored, name)
+        table = raw.get("operator", {"kind": preset_operator(chosen)})
+        if operator is not None and (
+            not isinstance(table, Mapping) or table.get("kind") != operator
+        ):
+            table = {"kind": operator}
+        return (
+            chosen,
+            operator_from(table, f"{path}: operator"),
+            changed(encoder, raw.get("encoder", {}), f"{path}: encoder"),
+            changed(training, raw.get("training", {}), f"{path}: training"),
+        )

@@ -16,7 +16,7 @@ from opsplit.physics import Physics, get_physics
 from opsplit.physics.dataset import check_space, make_all, plan
 from opsplit.pretrain.config import Count, TrainConfig, Word
 from opsplit.pretrain.data import Data
-from opsplit.pretrain.files import read_toml
+from opsplit.pretrain.files import in_file, read_toml
 from opsplit.pretrain.loop import Execution
 from opsplit.pretrain.operator import Auto
 from opsplit.pretrain.run import pretrain
@@ -80,7 +80,8 @@ class Chain(Settings):
     @classmethod
     def read(cls, path: str | Path) -> Chain:
         """The recipe in a TOML file."""
-        return cls.from_json(read_toml(Path(path)), str(path))
+        with in_file(Path(path)):
+            return cls.from_json(read_toml(Path(path)), str(path))
 
 
 def find_recipe(name: str) -> Path:

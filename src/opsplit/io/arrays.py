@@ -85,8 +85,10 @@ def read_header(stream: IO[bytes], what: str) -> Header:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    else:
+    elif version in ((2, 0), (3, 0)):
         shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise OpsplitError(f"{what} is of version {version[0]}.{version[1]}, which is not known.")
     if dtype.hasobject:
         raise OpsplitError(f"{what} holds Python objects, which may run code.")
     if min(shape, default=0) < 0:

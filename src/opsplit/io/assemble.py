@@ -230,9 +230,23 @@ def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> 
     if even and single:
         # Times rounded to single precision; their mean step is not.
         times = np.linspace(times[0], times[-1], count)
+    if not even and _are_dates(times):
+        raise OpsplitError(
+            f"{where}: its times look like dates written as numbers, {times[0]:.0f} to "
+            f"{times[-1]:.0f}, whose differences are no durations; write days or seconds since the "
+            "first, or text such as 2020-01-31."
+        )
     if not even:
         said.append(f"Times are irregular: steps from {steps.min():.6g} to {steps.max():.6g}.")
     return times
+
+
+def _are_dates(times: np.ndarray) -> bool:
+    """Whether all are `YYYYMMDD`, perhaps with a share of the day."""
+    year, rest = np.divmod(np.floor(times), 10_000)
+    month, day = np.divmod(rest, 100)
+    ranges = ((year, 1500, 2500), (month, 1, 12), (day, 1, 31))
+    return all(bool(((low <= v) & (v <= high)).all()) for v, low, high in ranges)
 
 
 def _channels(raw: Raw, flags: Flags, said: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -36,9 +36,9 @@ COMMENTS = 100_000
 SUFFIX = re.compile(r"^(.+)[_ ]([npumck]?m|[nmu]?s|sec|min|h|hr|hours?|d|days?|yr|years?)$", re.I)
 """An axis and its unit without brackets: `x_km`, `time_s`."""
 DATE = re.compile(
-    r"^(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d:?\d\d)?$"
+    r"^(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|([+-])(\d\d):?(\d\d))?$"
 )
-"""A date and time as pandas and others write it; the zone is that of all rows."""
+"""A date and time as pandas and others write it, perhaps with its distance from UTC."""
 STATED = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s*[=:]\s*([-+0-9.eE]+)(?=[\s,;]|$)")
 """`dt = 0.1` in a line that begins with #. Only words as a whole: a line of one takes no longer."""
 
@@ -57,13 +57,12 @@ def of_csv(path: Path, flags: Flags) -> Raw:
                 f"{path}: {size / 2**20:.0f} MB of text are more than {LARGEST_MB} MB; save the "
                 "array by numpy.save."
             )
-        beside, names, table = _parsed(path)
+        beside, names, table, said = _parsed(path)
     if not table.size:
         raise OpsplitError(f"{path} holds no numbers.")
     if not names:
-        return of_plain(
-            str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags
-        )
+        raw = of_plain(str(path), "csv", table.shape, table.dtype, table.__getitem__, beside, flags)
+        return replace(raw, said=(*raw.said, *said))
     if not names[0] or names[0].startswith("Unnamed"):
         # pandas writes the numbers of its rows into a column without a name.
         counted = bool((table[:, 0] == np.arange(len(table))).all())
@@ -84,13 +83,15 @@ def of_csv(path: Path, flags: Flags) -> Raw:
     else:
         raw = _wide(path, beside, names, table, flags)
     words = [f"{k} in {v!r}" for k, v in units.items()]
-    return replace(raw, said=(*raw.said, f"Units: {', '.join(words)}.")) if words else raw
+    said += [f"Units: {', '.join(words)}."] if words else []
+    return replace(raw, said=(*raw.said, *said))
 
 
-def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
-    """Numbers stated in comments, the names of the columns if there are any, and the table."""
+def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray, list[str]]:
+    """Numbers stated in comments, the names of the columns if there are any, the table, and what
+    is to be said about it."""
     beside: dict[str, np.ndarray] = {}
-    head, skipped = "", 0
+    head, skipped, said = "", 0, list[str]()
     with open(path, encoding="utf-8-sig") as stream:
         for line in stream:
             skipped += 1
@@ -103,24 +104,30 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
             elif line.strip():
                 break
         else:
-            return beside, [], np.zeros((0, 0))
+            return beside, [], np.zeros((0, 0)), said
     # Where both are there, commas are decimal points.
     mark = next((c for c in ";\t," if c in line), None)
     if line.count(mark or " ") >= COLUMNS:
         raise OpsplitError(f"{path} has more than {COLUMNS} columns; save it by numpy.save.")
     names = [word.strip().strip("\"'") for word in line.split(mark)]
-    if all(_is_number(word) for word in names):
+    points = mark not in (",", None)
+    if all(_is_number(word.replace(",", ".") if points else word) for word in names):
         # A file of numpy.savetxt has its names in a comment.
         told = [word.strip() for word in head.lstrip("# ").strip().split(mark)]
         names, skipped = (told if len(told) == len(names) > 1 else []), skipped - 1
     first = _row(path, skipped, mark)
-    comma = mark not in (",", None) and any(
-        "," in w and _is_number(w.replace(",", ".")) for w in first
-    )
+    more: dict[str, Any] = {}
+    if comma := points and any("," in w and _is_number(w.replace(",", ".")) for w in first):
+        more["comma"] = True
+        said.append("Commas are read as decimal points.")
+        names = [n.replace(",", ".") if _is_number(n.replace(",", ".")) else n for n in names]
+    # Lines may end with a mark.
+    if names and not names[-1] and not first[-1]:
+        names, first = names[:-1], first[:-1]
+        more["usecols"] = range(len(names))
     kinds = [_kind(word.replace(",", ".") if comma else word) for word in first]
     axes = [i for i, name in enumerate(names) if letter_of(_bare(name))]
     kept = [i for i, kind in enumerate(kinds) if kind != "text" or i in axes]
-    more: dict[str, Any] = {"comma": comma}
     if names and len(names) == len(kinds) and 1 < len(kept) < len(kinds):
         names, more["usecols"] = [names[i] for i in kept], kept
     dates = {i: _seconds for i in kept if kinds[i] == "date"}
@@ -140,7 +147,7 @@ def _parsed(path: Path) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
         table[:, i] -= earliest
         if len(names) > i and math.isfinite(earliest):
             names[i] = f"{_bare(names[i])} [s after {np.datetime64(int(earliest), 's')}]"
-    return beside, names, table
+    return beside, names, table, said
 
 
 def _row(path: Path, skipped: int, mark: str | None) -> list[str]:
@@ -168,7 +175,9 @@ def _seconds(word: str) -> float:
     found = DATE.match(word.strip().strip("\"'"))
     if found is None:
         return math.nan
-    return float(np.datetime64(found[1].replace(" ", "T"), "us").astype(np.int64)) / 1e6
+    ahead = 60 * int(found[3]) + int(found[4]) if found[2] else 0
+    seconds = float(np.datetime64(found[1].replace(" ", "T"), "us").astype(np.int64)) / 1e6
+    return seconds - 60 * (-ahead if found[2] == "-" else ahead)
 
 
 def _table(

@@ -16,6 +16,7 @@ from opsplit.io.beside import is_beside
 from opsplit.io.guard import dataset, opened
 from opsplit.io.matlab import beside_of
 from opsplit.io.netcdf import units_of
+from opsplit.io.packed import WORDS, Packing, unpacked_said
 from opsplit.io.parts import Index
 from opsplit.io.pdebench import is_pdebench, of_pdebench
 from opsplit.io.well_recording import of_well
@@ -59,18 +60,26 @@ def _plain(path: Path, flags: Flags) -> Raw:
         shapes = {k: tuple(arrays[place].shape) for k, place in places.items()}
         fields = chosen(str(path), shapes, flags)
         others = beside_of(path, shapes, fields)
-        small = {k: np.atleast_1d(dataset(path, file, places[k])[()]) for k in others}
+        packings = {
+            k: Packing.of(f"{path}: {k}", arrays[places[k]].attrs, arrays[places[k]].dtype)
+            for k in (*others, *fields)
+        }
+        small = {
+            k: np.atleast_1d(packings[k].values(np.asarray(dataset(path, file, places[k])[()])))
+            for k in others
+        }
         first = arrays[places[fields[0]]]
         stated = {**file.attrs, **first.parent.attrs, **first.attrs}
         small |= {k: v for k, v in _numbers(stated).items() if k not in small}
-        kinds = {k: dataset(path, file, places[k]).dtype for k in fields}
+        kinds = {k: packings[k].dtype(dataset(path, file, places[k]).dtype) for k in fields}
         labels = [letter_of(str(dim.label)) for dim in first.dims]
         words = units_of({k: arrays[places[k]].attrs for k in (*others, *fields)})
+        words += unpacked_said({k: packings[k] for k in fields})
 
     def slices(name: str) -> Read:
         def read(index: Index) -> np.ndarray:
             with opened(path) as file:
-                return np.asarray(dataset(path, file, places[name])[index])
+                return packings[name].values(np.asarray(dataset(path, file, places[name])[index]))
 
         return read
 
@@ -84,7 +93,7 @@ def _plain(path: Path, flags: Flags) -> Raw:
 
 def _numbers(attributes: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Attributes that say a step or a length, and other single numbers with a point."""
-    found = {str(k): np.atleast_1d(np.asarray(v)) for k, v in attributes.items()}
+    found = {str(k): np.atleast_1d(np.asarray(v)) for k, v in attributes.items() if k not in WORDS}
     return {
         k: v for k, v in found.items()
         if (v.size == 1 and v.dtype.kind == "f")

@@ -21,17 +21,18 @@ from opsplit.io.beside import SPACINGS, STEPS, is_beside
 from opsplit.io.examine import CHUNK_MB
 from opsplit.io.guard import check_kind, check_small, reading
 from opsplit.io.helper import examined
+from opsplit.io.packed import SCALES, WORDS, Packing, unpacked_said
 from opsplit.io.parts import Index, Part
 from opsplit.terms import terms_from
 
 BOUNDS = frozenset({"bnds", "bounds", "nv", "nbnds", "nb2", "vertex", "vertices"})
 """Axes of variables that say where cells or means begin and end."""
-NOT_COEFFICIENTS = frozenset({"boundary", "version"})
+NOT_COEFFICIENTS = frozenset({"boundary", "version"}) | WORDS
 
 
 @contextmanager
 def opened_netcdf(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
-    """An open dataset with times as the numbers they are stored as, without some variables."""
+    """An open dataset with all numbers as they are stored, without some variables."""
     try:
         import xarray
     except ImportError:
@@ -49,7 +50,7 @@ def opened_netcdf(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
             more = {"engine": "scipy", "backend_kwargs": {"mmap": size > CHUNK_MB * 2**20}}
         examined(path, "netcdf3" if classic else "hdf5", "as NetCDF")
         with xarray.open_dataset(
-            path, decode_times=False, drop_variables=list(drop), **more
+            path, decode_times=False, mask_and_scale=False, drop_variables=list(drop), **more
         ) as held:
             yield held
 
@@ -105,13 +106,15 @@ def of_dataset(
         letters = "".join(dims)
         first = held[fields[0]]
         names = _channels(source, held, fields, dims)
-        times = _coordinate(source, held, dims["t"])
-        points = {a: _coordinate(source, held, dims[a]) for a in "xyz" if a in dims}
+        times = _coordinate(source, form, held, dims["t"])
+        points = {a: _coordinate(source, form, held, dims[a]) for a in "xyz" if a in dims}
         n = first.sizes[dims["n"]] if "n" in dims else 1
         check_small(f"{source}: {dims.get('n')}", n)
-        coefficients = _coefficients(held, fields, dims.get("n"), n)
+        coefficients = _coefficients(form, held, fields, dims.get("n"), n)
         said = [f"Variables {', '.join(fields)} over {', '.join(dims.values())}."]
         said += units_said(held, [*dims.values(), *fields])
+        packings = {k: packing_of(f"{source}: {k}", form, held[k]) for k in fields}
+        said += unpacked_said(packings)
         said += [f"Coefficients: {', '.join(coefficients)}."] if coefficients else []
         shape = tuple(first.sizes[dim] for dim in dims.values())
         single = [dim for dim in first.dims if str(dim) not in dims.values()]
@@ -126,7 +129,8 @@ def of_dataset(
         def read(index: Index) -> np.ndarray:
             # xarray reads coordinates whole and makes an index of them, whoever asks for a frame.
             with opened(drop=[dim for dim in dims.values() if dim != field]) as held:
-                return np.asarray(held[field].squeeze(single)[index].values)
+                stored = np.asarray(held[field].squeeze(single)[index].values)
+                return packings[field].values(stored)
 
         return Part(read, letters, tuple(names[field]))
 
@@ -139,6 +143,18 @@ def of_dataset(
         coefficients=coefficients, said=tuple(said), look_for_repeats=True, terms=terms,
         layout=",".join(dims.get(a, "") for a in "xyz"[: len(points)]),
     )  # fmt: skip
+
+
+def packing_of(where: str, form: str, held: Any) -> Packing:
+    """How a variable is stored."""
+    said = dict(held.attrs)
+    if form == "xarray" and not {"_FillValue", "missing_value", *SCALES} & said.keys():
+        return Packing()  # xarray has unpacked it, and leaves the valid range as it was.
+    # Zarr says a zero for what was never written: it is missing only where numbers are packed.
+    packed = any(k in said for k in SCALES)
+    if form == "zarr" and not packed and np.all(np.asarray(said.get("_FillValue", 1)) == 0):
+        del said["_FillValue"]
+    return Packing.of(where, said, held.dtype, netcdf=form == "netcdf")
 
 
 def _reserved(name: str) -> bool:
@@ -259,16 +275,17 @@ def _channels(
     return {field: [f"{field}{word}" for word in words] for field in fields}
 
 
-def _coordinate(source: str, held: Any, dim: str) -> np.ndarray | None:
+def _coordinate(source: str, form: str, held: Any, dim: str) -> np.ndarray | None:
     if dim not in held.coords:
         return None
     check_kind(f"{source}: {dim}", held[dim].dtype)
     check_small(f"{source}: {dim}", held[dim].size)
-    return np.asarray(held[dim].values, dtype=np.float64)
+    packing = packing_of(f"{source}: {dim}", form, held[dim])
+    return packing.values(np.asarray(held[dim].values)).astype(np.float64)
 
 
 def _coefficients(
-    held: Any, fields: Sequence[str], dim: str | None, n: int
+    form: str, held: Any, fields: Sequence[str], dim: str | None, n: int
 ) -> dict[str, np.ndarray]:
     found = {}
     check_small("its coefficients of all trajectories", n * (len(held.variables) + len(held.attrs)))
@@ -276,7 +293,8 @@ def _coefficients(
         if name in (*fields, *held.dims) or values.dtype.kind not in "fiu":
             continue
         if values.dims in ((), (dim,)):
-            found[str(name)] = np.broadcast_to(values.values.astype(np.float64), n).copy()
+            numbers = packing_of(str(name), form, values).values(np.asarray(values.values))
+            found[str(name)] = np.broadcast_to(numbers.astype(np.float64), n).copy()
     for name, value in held.attrs.items():
         number = np.asarray(value)
         if number.size == 1 and number.dtype.kind == "f" and not _reserved(str(name)):

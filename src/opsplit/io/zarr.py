@@ -41,7 +41,7 @@ def of_zarr(path: Path, flags: Flags) -> Raw:
 
 @contextmanager
 def opened_zarr(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
-    """An open dataset with times as the numbers they are stored as, without some variables."""
+    """An open dataset with all numbers as they are stored, without some variables."""
     try:
         import xarray
         import zarr  # noqa: F401
@@ -53,7 +53,12 @@ def opened_zarr(path: Path, drop: Sequence[str] = ()) -> Iterator[Any]:
         reading(path, "as Zarr"),
         # Consolidated headers are a copy, of which nobody has seen whether it is one.
         xarray.open_dataset(
-            path, engine="zarr", decode_times=False, consolidated=False, drop_variables=list(drop)
+            path,
+            engine="zarr",
+            decode_times=False,
+            mask_and_scale=False,
+            consolidated=False,
+            drop_variables=list(drop),
         ) as held,
     ):
         yield held

@@ -25,7 +25,20 @@ LARGEST_HEADER = 5_000_000
 DTYPES = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8}
 """What numbers may be stored as, and their bytes."""
 
+AT_ONCE = 1_000_000
+"""Numbers of frames that are worked on at once."""
+
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+def at_once(frames: Tensor) -> int:
+    """How many frames `(time, ...)` are worked on at once: all, if they are small."""
+    return max(1, AT_ONCE // max(1, frames[:1].numel()))
+
+
+def in_pieces(frames: Tensor) -> Iterator[Tensor]:
+    """Some frames after the other, so that what is made of them takes little memory."""
+    yield from frames.split(at_once(frames))
 
 
 @contextmanager

@@ -89,8 +89,9 @@ class Fit(ReadFlags, Spread):
     """Splitting substeps per frame (default: as many as the splitting error asks for)."""
     denoise: Annotated[bool | None, tyro.conf.FlagConversionOff] = None
     """Take white noise out of the observed frames first (default: for pursuit)."""
-    memory_mb: float = 2048
-    """Limit of the search's working memory."""
+    memory_mb: float = 4096
+    """Limit of the memory of frames, copies, search and forecast, beside that of Python and its
+    libraries."""
 
     @classmethod
     def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:

@@ -12,6 +12,8 @@ CLOSE = 1e-5
 """Relative difference of parameters, and of rates, that counts as rounding."""
 MOST = 16
 """Operators of one family that others are compared with."""
+AT_ONCE = 4_000_000
+"""Numbers of the states whose rates are compared at once."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,10 @@ class Multiples:
 
 
 def find_multiples(
-    parameters: Sequence[Tensor], rates: Callable[[Tensor], Tensor], device: torch.device
+    parameters: Sequence[Tensor],
+    rates: Callable[[Tensor], Tensor],
+    device: torch.device,
+    numbers: int = 1,
 ) -> Multiples:
     """Which operators are multiples of others of their part.
 
@@ -42,6 +47,7 @@ def find_multiples(
     Arguments:
         parameters: those of every part, `(E, P)`.
         rates: of operators at some positions on that state, `(k, ...)`.
+        numbers: of that state, for the memory that they take.
     """
     leader = torch.cat([_leaders(p.double()) + begin for p, begin in _with_begin(parameters)])
     sizes = torch.cat([p.double().norm(dim=1).cpu() for p in parameters])
@@ -49,15 +55,17 @@ def find_multiples(
     factor = torch.ones(len(leader), dtype=torch.float64)
     followers = (leader != everyone).nonzero()[:, 0]
     if len(followers):
-        concerned = torch.cat([leader[followers].unique(), followers])
-        found = rates(concerned.to(device)).flatten(1).double().cpu()
-        row = torch.empty_like(everyone)
-        row[concerned] = torch.arange(len(concerned))
-        own, first = found[row[followers]], found[row[leader[followers]]]
         ratio = sizes[followers] / sizes[leader[followers]]
-        missed = (own - ratio[:, None] * first).norm(dim=1)
-        # Rates that are zero or not finite compare as wrong.
-        right = missed < CLOSE * own.norm(dim=1)
+        right = torch.zeros(len(followers), dtype=torch.bool)
+        some = max(1, AT_ONCE // numbers)
+        for first in leader[followers].unique():
+            own = (leader[followers] == first).nonzero()[:, 0]
+            for few in own.split(some):
+                concerned = torch.cat([first[None], followers[few]])
+                found = rates(concerned.to(device)).flatten(1).double().cpu()
+                missed = (found[1:] - ratio[few, None] * found[:1]).norm(dim=1)
+                # Rates that are zero or not finite compare as wrong.
+                right[few] = missed < CLOSE * found[1:].norm(dim=1)
         leader[followers[~right]] = followers[~right]
         factor[followers[right]] = ratio[right]
     basis, place = leader.unique(return_inverse=True)

@@ -68,7 +68,10 @@ class PreparedDictionary:
         state = state.to(self.parameters[0])
         with torch.no_grad():
             return find_multiples(
-                self.parameters, lambda index: self.rates(index, state), prepared.device
+                self.parameters,
+                lambda index: self.rates(index, state),
+                prepared.device,
+                state.numel(),
             )
 
     def _by_part(self, index: Tensor) -> Iterator[tuple[PreparedPart, Tensor, Tensor]]:

@@ -42,7 +42,7 @@ def hdf5_part(path: Path, name: str, axes: str, channels: Sequence[str]) -> Part
 
 def array_part(array: Any, axes: str, channels: Sequence[str]) -> Part:
     """An array in memory or mapped into it."""
-    return Part(lambda index: unmasked(array[index]), axes, tuple(channels))
+    return Part(lambda index: np.array(unmasked(array[index])), axes, tuple(channels))
 
 
 def gather(
@@ -74,13 +74,17 @@ def gather(
                 values = np.expand_dims(values, i)
         sizes = (steps, len(part.channels), *space.values())
         try:
-            values = np.broadcast_to(values.reshape(values.shape[0], -1, *values.shape[3:]), sizes)
+            values = values.reshape(values.shape[0], -1, *values.shape[3:])
+            values = values if values.shape == sizes else np.broadcast_to(values, sizes)
         except ValueError:
             raise OpsplitError(
                 f"The array of {', '.join(part.channels)} has another shape than the grid and "
                 f"the times say: {values.shape} instead of {sizes}."
             ) from None
         found.update({name: values[:, i] for i, name in enumerate(part.channels)})
+    if len(channels) == 1:
+        # What was read for this very call need not be copied.
+        return np.require(floating(found[channels[0]])[:, None], requirements=["C", "W"])
     return np.stack([floating(found[name]) for name in channels], 1)
 
 

@@ -150,13 +150,16 @@ class Recording:
         chosen = self._chosen(trajectory, frames)
         self._check_size(len(chosen), limit_mb)
         found = self._fetched(trajectory, chosen)
-        missing = np.isnan(found).reshape(len(found), -1)
-        infinite = np.isinf(found).reshape(len(found), -1)
-        bad = infinite if holes else infinite | missing
-        partly = np.flatnonzero(bad.any(1) & ~missing.all(1))
-        if len(partly):
+        partly, bad = [], 0
+        for i, frame in enumerate(found):
+            missing, infinite = np.isnan(frame), np.isinf(frame)
+            wrong = int(np.count_nonzero(infinite if holes else infinite | missing))
+            if wrong and not missing.all():
+                partly.append(i)
+                bad += wrong
+        if partly:
             raise OpsplitError(
-                f"{self.source}: {int(bad[partly].sum())} values are NaN or infinite, the first "
+                f"{self.source}: {bad} values are NaN or infinite, the first "
                 f"in frame {chosen[int(partly[0])]} of trajectory {trajectory}. Fill or cut "
                 "them; only whole frames may be missing."
             )
@@ -214,7 +217,8 @@ class Recording:
             raise OpsplitError(f"{self.source}: name at least one trajectory to load.")
         chosen = self._chosen(wanted[0], frames)
         self._check_size(len(wanted) * len(chosen), limit_mb)
-        data = np.stack([self.frames(number, frames, limit_mb, holes) for number in wanted])
+        each = (self.frames(number, frames, limit_mb, holes) for number in wanted)
+        data = next(each)[None] if len(wanted) == 1 else np.stack(list(each))
         return Trajectories(
             torch.from_numpy(data),
             torch.from_numpy(self.times[chosen.start : chosen.stop : chosen.step].copy()),

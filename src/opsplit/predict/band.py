@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from opsplit._tensors import in_pieces
 from opsplit.grid import Grid
 
 LEAST, MOST = 0.4, 0.75
@@ -47,7 +48,7 @@ def kept_share(frames: Sequence[Tensor], grid: Grid) -> float | None:
 def _power(frames: Sequence[Tensor], grid: Grid, axis: int) -> Tensor:
     """Mean power of the modes of one axis, over the lower modes of the others."""
     total = torch.zeros(grid.shape[axis] // 2 + 1, dtype=torch.float64)
-    for f in frames:
+    for f in (piece for each in frames for piece in in_pieces(each)):
         modes = torch.fft.rfft(f.double(), dim=2 + axis)
         for other, n in enumerate(grid.shape):
             if other != axis:

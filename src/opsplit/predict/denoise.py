@@ -8,6 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from opsplit._tensors import in_pieces
 from opsplit.grid import Grid
 
 RAYLEIGH = 6 * (1 - math.pi / 4)
@@ -22,22 +23,39 @@ REMAINS = 0.2
 """Frames of which the filter leaves less than this share are noise as a whole."""
 
 
-def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
-    """Power of white noise per mode and channel `(channel,)`, from `(time, channel, *modes)`.
+def noise_power(frames: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+    """Power of white noise per mode and channel `(channel,)`, and the mean power of every mode
+    `(channel, *modes)`, from frames `(time, channel, *space)`.
 
     Noise is what changes at random from frame to frame. In the upper third of the modes the
     size of a mode is steady under transport and decays under diffusion; its second difference
     in time is noise. The median over time lets a short transient pass. Noise is everywhere: what
     the upper modes make in a few points only is a front.
     """
-    high = _upper_third(grid.shape).to(spectrum.device)
-    size = spectrum.abs()[..., high]
-    bend = (size[2:] - 2 * size[1:-1] + size[:-2]).square().mean(-1)
-    axes = tuple(range(2, spectrum.ndim))
-    rough = torch.fft.ifftn(spectrum * high, dim=axes).real.flatten(2)
-    kurtosis = rough.pow(4).mean(2) / rough.square().mean(2).square().clamp_min(1e-30)
-    noisy = kurtosis.median(0).values < FRONT
-    return torch.where(noisy, bend.median(0).values, 0.0) / RAYLEIGH
+    high = _upper_third(grid.shape).to(frames.device)
+    axes = tuple(range(2, frames.ndim))
+    bends, kurtoses, power = list[Tensor](), list[Tensor](), None
+    before = frames.new_zeros(0)
+    for piece in in_pieces(frames):
+        spectrum = torch.fft.fftn(piece, dim=axes)
+        size = spectrum.abs()
+        total = size.square().sum(0)
+        power = total if power is None else power.add_(total)
+        size = size[..., high]
+        size = torch.cat([before, size]) if len(before) else size
+        before = size[-2:]
+        if len(size) > 2:
+            bends.append((size[2:] - 2 * size[1:-1] + size[:-2]).square_().mean(-1))
+        del size, total
+        rough = torch.fft.ifftn(spectrum.mul_(high), dim=axes).real.flatten(2)
+        del spectrum
+        square = rough.square()
+        level = square.mean(2).square().clamp_min(1e-30)
+        kurtoses.append(square.square_().mean(2) / level)
+    assert power is not None
+    noisy = torch.cat(kurtoses).median(0).values < FRONT
+    noise = torch.where(noisy, torch.cat(bends).median(0).values, 0.0) / RAYLEIGH
+    return noise, power / len(frames)
 
 
 @lru_cache(maxsize=16)
@@ -69,18 +87,18 @@ def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
     """
     if not grid.periodic or len(window) < 4 or min(grid.shape) < 8:
         return window, 0.0, 0.0
-    axes = tuple(range(2, window.ndim))
-    spectrum = torch.fft.fftn(window, dim=axes)
-    noise = noise_power(spectrum, grid)
+    noise, power = noise_power(window, grid)
     deviation = float((noise.mean() / math.prod(grid.shape)).sqrt())
     whole = float(window.std())
     # Rounding is no noise, and squares of tiny fields are zero.
     if not deviation > 1e-6 * whole:
         return window, 0.0, 0.0
-    power = spectrum.abs().square().mean(0)
     floor = noise.reshape(-1, *[1] * grid.ndim)
     gain = torch.where(power > 4 * floor, 1 - floor / power.clamp_min(1e-30), 0.0)
-    clean = torch.fft.ifftn(spectrum * gain, dim=axes).real
+    axes = tuple(range(2, window.ndim))
+    clean = torch.empty_like(window)
+    for piece, made in zip(in_pieces(window), in_pieces(clean), strict=True):
+        made[:] = torch.fft.ifftn(torch.fft.fftn(piece, dim=axes).mul_(gain), dim=axes).real
     # Frames of nothing but noise have no field to be found.
     if float(clean.std()) < REMAINS * whole:
         return window, 0.0, 0.0

@@ -21,6 +21,7 @@ from opsplit.predict.noisy_ends import (
     SHARE,
     SURE,
     Guess,
+    bends_of,
     best_walls,
     guesses,
     looks_noisy,
@@ -228,6 +229,7 @@ def _roughness(ghosts: np.ndarray, lines: np.ndarray, scale: float) -> float:
 
 def _bend(lines: np.ndarray) -> float:
     """The largest root mean square of fourth differences, whatever the size of the field."""
-    bends = np.diff(lines, 4, axis=1)
-    largest = float(np.abs(bends).max()) or 1.0
-    return largest * float(np.sqrt(np.square(bends / largest).mean(0)).max())
+    largest = max(float(np.abs(bends).max()) for bends in bends_of(lines)) or 1.0
+    return largest * max(
+        float(np.sqrt(np.square(bends / largest).mean(0)).max()) for bends in bends_of(lines)
+    )

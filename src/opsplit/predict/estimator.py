@@ -62,7 +62,8 @@ class OperatorSplitter(Shown):
         denoise: take white noise out of the observed frames first; clean frames stay as they are.
             None: for pursuit, not for the paper's searches.
         device: where to compute, such as `"cpu"` or `"cuda"`.
-        memory_mb: limit of a search's working memory.
+        memory_mb: limit of the memory of frames, copies, search and forecast, beside that of
+            Python and its libraries; what needs more is refused with the number.
 
     After `fit`: `verdict_` (how far the composition explains the frames; `status_` is its level in
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
@@ -90,7 +91,7 @@ class OperatorSplitter(Shown):
         window: int | None = 16,
         denoise: bool | None = None,
         device: str = "cpu",
-        memory_mb: float = 2048.0,
+        memory_mb: float = 4096.0,
     ) -> None:
         self.model, self.search, self.family = model, search, family
         self.scheme, self.refinement, self.window = scheme, refinement, window
@@ -310,6 +311,8 @@ class OperatorSplitter(Shown):
         last, others = self._last[trajectory], list[Composition]()
         if deviation:
             others, last = rivals(found, last, trajectory)
+        numbers = len(times) * found.load.frame
+        found.load.check_forecast(numbers * (1 + len(others)), len(times), self.memory_mb)
         # Bands compare the forecasts of rivals.
         with within(get_search(self.search).max_seconds):
             made = forecasts(
@@ -359,7 +362,8 @@ class OperatorSplitter(Shown):
             factor = self._calibrated().forecast_factor(return_interval)
         count = len(getattr(self, "_last", [None]))
         found = [self.forecast(steps, times, deviation=wanted, trajectory=i) for i in range(count)]
-        frames, ahead = torch.stack([f.frames for f in found]), found[0].times
+        ahead = found[0].times
+        frames = found[0].frames[None] if count == 1 else torch.stack([f.frames for f in found])
         if not wanted:
             return self._like(frames, ahead)
         spread = torch.stack([f.deviation for f in found if f.deviation is not None])

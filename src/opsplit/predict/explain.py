@@ -18,6 +18,7 @@ from opsplit.operators import OperatorFamily
 from opsplit.predict.band import kept_share
 from opsplit.predict.coarse import around, confirming, last_frames, shortlist
 from opsplit.predict.denoise import denoise
+from opsplit.predict.memory import Load, check_operators
 from opsplit.predict.questions import Asking, Judged, Problem, answered, is_large
 from opsplit.predict.replay import Replay
 from opsplit.predict.shooting import Doubt, Shooting
@@ -59,6 +60,7 @@ class Plan:
     """Whether to take out white noise."""
     device: str
     memory_mb: float
+    """Limit of frames, copies and search together."""
 
     def __post_init__(self) -> None:
         argument(int | Literal["auto"], self.refinement, "refinement")
@@ -76,6 +78,8 @@ class Explanation:
     result: SearchResult
     operators: PreparedDictionary
     verdict: Verdict
+    load: Load
+    """The memory of the frames."""
     doubt: Doubt | None = None
     """What noise leaves open about the pick."""
 
@@ -122,6 +126,12 @@ class Explainer:
         self.frames, self.moments = recent_frames(
             observed, plan.last, model.config.channels, plan.device
         )
+        numbers, frame = sum(f.numel() for f in self.frames), self.frames[0][0].numel()
+        size = observed.data.element_size()
+        # Between walls also the frames as they were read are kept.
+        more = numbers // 2 if walls is not None and walls.any else 0
+        beside = (observed.data.numel() - numbers + more) * size
+        self.load = Load(numbers, frame, size, beside)
 
     @cached_property
     def freedom(self) -> Freedom:
@@ -203,15 +213,18 @@ class Explainer:
             self.frames, self.moments, self.observed.grid, units, plan.clean, self._place
         )
         used = self.used
-        if self.walls is not None:
+        held = self.load.held_mb
+        if self.walls is not None and self.walls.any:
+            check_operators(len(used), window.frames[0][0].numel(), plan.memory_mb, held)
             used = self.walls.keeping(used, window.grid, window.frames[0][[0, -1]])
         if plan.search.fits_strengths:
             used = self._in_band(oriented(used, window.grid, window.frames[0][-1]), window)
         named = units.named(used)
         given = 1 if plan.refinement == "auto" else plan.refinement
         problem = Problem(
-            named, window.joined, window.grid, window.steps(), plan.scheme, given, plan.memory_mb
-        )
+            named, window.joined, window.grid, window.steps(), plan.scheme, given,
+            plan.memory_mb, held_mb=held,
+        )  # fmt: skip
         result, objective = yield from self._searched(problem)
         operators = objective.operators
         if result.dictionary is not None:
@@ -225,7 +238,7 @@ class Explainer:
         verdict = yield Judged(
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )
-        return Explanation(window, objective, result, operators, verdict)
+        return Explanation(window, objective, result, operators, verdict, self.load)
 
     def _in_band(self, used: OperatorDictionary, window: Window) -> OperatorDictionary:
         """Operators that keep to the modes of a dealiased solver, if the fields are of one."""

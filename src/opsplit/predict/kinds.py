@@ -37,7 +37,7 @@ def like(given: Any, observed: Trajectories, changes: Changes | None = None) -> 
         return lambda frames, ahead: _xarray(given, observed, frames, ahead)
     dtype = given.dtype if isinstance(given, np.ndarray) else np.dtype(np.float32)
     single = dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.float32)
-    return lambda frames, ahead: _alone(frames).cpu().numpy().astype(single)
+    return lambda frames, ahead: _alone(frames).cpu().numpy().astype(single, copy=False)
 
 
 def _alone(frames: Tensor) -> Tensor:

@@ -32,6 +32,8 @@ EQUAL = 2.0
 """Kinds of ends are as likely as each other if the logarithms differ by less than this."""
 VALUE = 5.0
 """Every fixed value that is not zero must raise the logarithm of the likelihood by this."""
+AT_ONCE = 1_000_000
+"""Numbers whose differences are held at once."""
 RANDOM = 0.5
 """Fourth differences are noise if they change at random in time by more than this share,"""
 ALIKE = 0.5
@@ -64,15 +66,32 @@ class Guess:
 def looks_noisy(u: np.ndarray) -> bool:
     """Whether fourth differences along the last axis of `(time, ...)` change at random in time and
     from point to point."""
-    bends = np.diff(u, 4, axis=-1)
-    if len(bends) < 3:
+    if len(u) < 3:
         return False
-    largest = float(np.abs(bends).max()) or 1.0
-    bends = bends / largest
-    change = bends[2:] - 2 * bends[1:-1] + bends[:-2]
-    power = np.square(bends).mean()
-    random = bool(np.square(change).mean() / 6 > RANDOM**2 * power)
-    return random and bool((bends[..., 1:] * bends[..., :-1]).mean() < ALIKE * power)
+    largest = max(float(np.abs(bends).max()) for bends in bends_of(u)) or 1.0
+    power = random = alike = 0.0
+    for i, found in enumerate(bends_of(u, shared=1)):
+        bends = found / largest
+        alike += float((bends[..., 1:] * bends[..., :-1]).sum())
+        bends = bends[..., bool(i) :]
+        power += float(np.square(bends).sum())
+        random += float(np.square(bends[2:] - 2 * bends[1:-1] + bends[:-2]).sum())
+    each, points = u[..., 0].size, u.shape[-1] - 4
+    power /= each * points
+    random /= 6 * each * points * (len(u) - 2) / len(u)
+    return random > RANDOM**2 * power and alike / (each * max(1, points - 1)) < ALIKE * power
+
+
+def bends_of(u: np.ndarray, shared: int = 0) -> Iterator[np.ndarray]:
+    """Fourth differences along the last axis, in pieces of it.
+
+    Arguments:
+        shared: so many differences are in a piece and in the next one.
+    """
+    count = u.shape[-1] - 4
+    width = max(shared + 1, AT_ONCE // max(1, u[..., 0].size))
+    for begin in range(0, max(1, count - shared), width - shared):
+        yield np.diff(u[..., begin : min(begin + width, count) + 4], 4, axis=-1)
 
 
 def guesses(lines: np.ndarray) -> list[Guess]:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from opsplit.dictionary import OperatorDictionary, PreparedDictionary
-from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
+from opsplit.predict.memory import LARGE, SEARCH, check_operators, refuse_memory
 from opsplit.predict.verdict import Verdict, measure
 from opsplit.predict.window import Window
 from opsplit.search import Composition, Objective, SearchResult, Strategy
@@ -25,9 +25,6 @@ from opsplit.splitting import Scheme
 
 TOGETHER_MB = 256.0
 """Compositions are scored together up to so much memory; more makes nothing quicker."""
-
-LARGE = 50_000
-"""Frames with more numbers than this are screened first."""
 
 Answer = TypeVar("Answer")
 Asking = Generator["Question", Any, Answer]
@@ -52,17 +49,22 @@ class Problem:
     scheme: Scheme
     refinement: int
     memory_mb: float
-    """Limit of the working memory."""
+    """Limit of the memory of the frames and of the search."""
     search: Strategy | None = None
     """Another search than the usual one."""
+    held_mb: float = 0.0
+    """What the frames take of the limit."""
 
     @property
     def scored_mb(self) -> float:
         """Memory of the compositions that are scored together."""
+        left = max(0.0, self.memory_mb - self.held_mb) / SEARCH
         # The rates of a large window must fit, several frames of them.
-        return self.memory_mb if is_large(self.frames) else min(self.memory_mb, TOGETHER_MB)
+        return left if is_large(self.frames) else min(left, TOGETHER_MB)
 
     def objective(self) -> Objective:
+        frame = self.frames[0].numel()
+        check_operators(len(self.dictionary), frame, self.memory_mb, self.held_mb)
         return Objective(
             self.dictionary, self.frames, self.grid, self.steps, self.scheme, self.refinement,
             self.scored_mb,
@@ -70,13 +72,12 @@ class Problem:
 
     def check(self, search: Strategy, objective: Objective) -> None:
         """Refuse what cannot be searched within the memory."""
-        needed = search.least_mb(objective)
+        needed = self.held_mb + SEARCH * search.least_mb(objective)
         if needed > self.memory_mb:
-            raise OpsplitError(
-                f"{len(self.dictionary)} operators on fields of {self.frames[0].numel()} numbers "
-                f"need {needed:.0f} MB, the limit is {self.memory_mb:.0f} MB; add --memory-mb "
-                f"{math.ceil(needed)} (in Python memory_mb), or give fewer points or operators."
-            )
+            refuse_memory(
+                f"{len(self.dictionary)} operators on fields of {self.frames[0].numel()} numbers",
+                needed, self.memory_mb,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from opsplit.predict.compatibility import (
 )
 from opsplit.predict.ends import Ends
 from opsplit.predict.explain import Explainer, Explanation, Plan
+from opsplit.predict.memory import Load
 from opsplit.predict.remarks import about_result
 from opsplit.predict.window import observed_frames
 from opsplit.search.strategy import Report
@@ -57,13 +59,26 @@ def start(
     """
     if plan.last is not None and plan.last < 2:
         raise OpsplitError(f"window counts frames and must be at least 2, got {plan.last}.")
+    _load(plan, recording, recording.grid.shape).check(plan.memory_mb, len(model.dictionary))
     adapted = adapt(model, recording, ends)
     walls = adapted.walls
     refuse(compatibility(adapted.model.config, adapted.periodic))
     used = adapted.model.dictionary if dictionary is None else dictionary
+    if walls.any:
+        longer = walls.shape(recording.grid.shape)
+        _load(plan, recording, longer).check(plan.memory_mb, len(used))
     observed = observed_frames(adapted.recording, plan.last)
     seen = walls.unfold(observed) if walls.any else observed
     return Started(adapted, observed, Explainer(seen, adapted.model, used, plan, report, walls))
+
+
+def _load(plan: Plan, recording: Recording, shape: Sequence[int]) -> Load:
+    """The frames that will be in memory, on so many points."""
+    count = recording.shape[1]
+    if plan.last is not None and not recording.in_memory:
+        count = min(count, plan.last)
+    frame = recording.shape[2] * math.prod(shape)
+    return Load(len(recording) * count * frame, frame)
 
 
 def all_issues(started: Started, found: Explanation) -> list[Issue]:

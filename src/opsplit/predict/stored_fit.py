@@ -124,7 +124,7 @@ class StoredParameters(Settings):
     window: Annotated[int, Between(2, LARGEST)] | None = 16
     denoise: bool | None = None
     device: str = "cpu"
-    memory_mb: Annotated[float, Between(0.0, LARGEST)] = 2048.0
+    memory_mb: Annotated[float, Between(0.0, LARGEST)] = 4096.0
 
     def arguments(self, where: str) -> dict[str, Any]:
         """The arguments by name, with the search itself."""

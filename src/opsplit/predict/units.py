@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import in_pieces
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError
 from opsplit.fourier import spectrum_of, wavenumbers
@@ -71,11 +72,15 @@ class Units:
 
     def inside(self, frames: Tensor) -> Tensor:
         """Frames `(time, channel, *space)` as operators see them, in double precision."""
-        return (frames.double() - self._mean(frames)) / self.amplitude
+        made = frames.double() - self._mean(frames)
+        made /= self.amplitude
+        return made
 
     def outside(self, frames: Tensor) -> Tensor:
         """Frames of operators in the units of the data, in double precision."""
-        return frames.double() * self.amplitude + self._mean(frames)
+        made = frames.double() * self.amplitude
+        made += self._mean(frames)
+        return made
 
     def _mean(self, frames: Tensor) -> Tensor | float:
         if not self.mean:
@@ -176,7 +181,7 @@ def choose_units(
 
 def check_size(frames: Tensor) -> None:
     """Refuse fields, as operators see them, that single precision cannot hold."""
-    largest = float(frames.abs().max())
+    largest = max(abs(float(end)) for end in frames.aminmax())
     if largest > SINGLE or 0 < largest < 1 / SINGLE:
         raise OpsplitError(
             f"Fields of the size {largest:.3g} do not fit into single precision, and nothing is "
@@ -187,17 +192,27 @@ def check_size(frames: Tensor) -> None:
 
 def _average(frames: Sequence[Tensor]) -> list[float]:
     """Mean of every channel; sums of large numbers stay finite."""
-    held = [f.numpy(force=True).astype(np.float64).swapaxes(0, 1) for f in frames]
-    joined = np.concatenate([f.reshape(len(f), -1) for f in held], 1)
-    largest = float(np.abs(joined).max()) or 1.0
-    means: list[float] = ((joined / largest).mean(1) * largest).tolist()
+    largest = _largest(frames)
+    total, count = 0.0, 0
+    for f in frames:
+        for piece in in_pieces(f):
+            held = (piece.double() / largest).transpose(0, 1).flatten(1)
+            total, count = total + held.sum(1).numpy(force=True), count + held.shape[1]
+    means: list[float] = (np.asarray(total) / count * largest).tolist()
     return means
 
 
 def _deviation(frames: Sequence[Tensor]) -> float:
-    joined = np.concatenate([f.numpy(force=True).astype(np.float64).ravel() for f in frames])
-    largest = float(np.abs(joined).max()) or 1.0
-    return float((joined / largest).std(ddof=1)) * largest
+    largest, count = _largest(frames), sum(f.numel() for f in frames)
+    each = [piece for f in frames for piece in in_pieces(f)]
+    mean = sum(float((piece.double() / largest).sum()) for piece in each) / count
+    squares = (float((piece.double() / largest - mean).square_().sum()) for piece in each)
+    return math.sqrt(sum(squares) / max(1, count - 1)) * largest
+
+
+def _largest(frames: Sequence[Tensor]) -> float:
+    """The largest absolute value; one where there is none."""
+    return max(abs(float(end)) for f in frames for end in f.aminmax()) or 1.0
 
 
 def _ratio(given: Sequence[float], trained: Sequence[float]) -> float:
@@ -251,9 +266,11 @@ def _energy(frames: Sequence[Tensor], grid: Grid) -> tuple[Tensor, Tensor]:
     """`|k|` of every mode, and the energy that the fields have there; their mean has none."""
     size = torch.stack(torch.broadcast_tensors(*wavenumbers(grid))).square().sum(0).sqrt()
     total = torch.zeros_like(size)
-    largest = max(float(f.double().abs().max()) for f in frames) or 1.0
+    largest = _largest(frames)
     for f in frames:
-        total += spectrum_of(f.double().cpu() / largest, grid.ndim).abs().square().sum((0, 1))
+        for piece in in_pieces(f):
+            modes = spectrum_of(piece.double().cpu() / largest, grid.ndim)
+            total += modes.abs().square_().sum((0, 1))
     total[(0,) * grid.ndim] = 0.0
     # The modes of the last axis that are not stored are the conjugates of those that are.
     total[..., 1:] *= 2.0

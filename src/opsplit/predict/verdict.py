@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opsplit._tensors import at_once
 from opsplit._text import percent
 from opsplit.dictionary import PreparedDictionary
 from opsplit.predict.rollout import one_step, rollout, rollouts, steps_together
@@ -204,15 +205,18 @@ def measure(
     for frames, moments in zip(window.frames, window.moments, strict=True):
         for run in runs(moments, GAP * dt):
             states, targets = frames[run][:-1], frames[run][1:]
-            found = one_step(
-                operators, composition, states, moments[run].diff().tolist(), scheme, refinement
-            )
-            left.append((found - targets).norm())
-            change.append((states - targets).norm())
-            size.append((targets - mean).norm())
+            steps, some = moments[run].diff().tolist(), at_once(states)
+            for i in range(0, len(states), some):
+                few, reached = states[i : i + some], targets[i : i + some]
+                found = one_step(
+                    operators, composition, few, steps[i : i + some], scheme, refinement
+                )
+                left.append((found - reached).norm())
+                change.append((few - reached).norm())
+                size.append((reached - mean).norm())
         for run in runs(moments, LONG_GAP * dt):
-            begin, *others = frames[run]
-            after, ahead = torch.stack(others), (moments[run][1:] - moments[run][0]).tolist()
+            begin, after = frames[run][0], frames[run][1:]
+            ahead = (moments[run][1:] - moments[run][0]).tolist()
             free = rollout(operators, composition, begin, ahead, dt, scheme, refinement).frames
             missed.append((free - after).norm())
             still.append((begin - after).norm())

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplit._tensors import at_once, in_pieces
 from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError
 from opsplit.fourier import resample
@@ -47,7 +48,7 @@ class Window:
     @property
     def joined(self) -> Tensor:
         """All frames, one trajectory after the other."""
-        return torch.cat(self.frames)
+        return self.frames[0] if len(self.frames) == 1 else torch.cat(self.frames)
 
     @property
     def between(self) -> list[float]:
@@ -87,7 +88,7 @@ def observed_frames(recording: Recording, last: int | None) -> Trajectories:
     if said:
         data = torch.from_numpy(np.stack([data for data, _, _ in each])).to(loaded.data.device)
         loaded = replace(loaded, data=data)
-    gone = loaded.data.isnan().transpose(0, 1).flatten(1).all(1).cpu()
+    gone = torch.stack([frame.isnan().all() for frame in loaded.data.transpose(0, 1)]).cpu()
     if int((~gone).sum()) < 2:
         raise OpsplitError(f"{recording.source}: fewer than 2 frames are there. {' '.join(said)}")
     if bool(gone.any()):
@@ -116,9 +117,14 @@ def recent_frames(
     order = channel_order(observed.channels, channels)
     frames, moments = [], []
     for data in observed.data:
-        there = ~data.isnan().flatten(1).all(1)
+        there = torch.stack([~frame.isnan().all() for frame in data])
         recent = slice(-last, None) if last else slice(None)
-        chosen, times = data[there][recent][:, order], observed.times[there.cpu()][recent]
+        chosen, times = data, observed.times[there.cpu()][recent]
+        if not bool(there.all()):
+            chosen = chosen[there]
+        chosen = chosen[recent]
+        if order != sorted(order):
+            chosen = chosen[:, order]
         if len(chosen) < 2:
             raise OpsplitError("A trajectory has fewer than 2 frames that are not missing.")
         frames.append(chosen.to(device=device))
@@ -155,10 +161,15 @@ def prepare(
         noises.append(noise)
         left.append(still)
     used = place(given, cleaned)
-    made = tuple(resample(work, used.shape).float() for work in cleaned)
-    size = float(torch.cat(made).std())
+    made = []
+    for i, work in enumerate(cleaned):
+        made.append(work.new_empty((*work.shape[:2], *used.shape), dtype=torch.float32))
+        for few, place in zip(in_pieces(work), made[-1].split(at_once(work)), strict=True):
+            place[:] = resample(few, used.shape)
+        cleaned[i] = made[-1]  # Double precision is not needed any more.
+    size = float((made[0] if len(made) == 1 else torch.cat(made)).std())
     times = tuple(t / units.time for t in moments)
-    return Window(made, times, used, units, _usual(noises), size, _usual(left))
+    return Window(tuple(made), times, used, units, _usual(noises), size, _usual(left))
 
 
 def _usual(deviations: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from opsplit._tensors import in_pieces
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.operators.family import OperatorFamily
@@ -74,8 +75,9 @@ def _last_mode(frames: Sequence[Tensor], axis: int) -> int:
     """The highest mode of an axis with a signal."""
     power = torch.zeros(frames[0].shape[axis] // 2 + 1, dtype=torch.float64)
     for f in frames:
-        modes = torch.fft.rfft(f.double(), dim=axis).abs().square().transpose(axis, -1)
-        power += modes.flatten(0, -2).sum(0).cpu()
+        for piece in in_pieces(f):
+            modes = torch.fft.rfft(piece.double(), dim=axis).abs().square_().transpose(axis, -1)
+            power += modes.flatten(0, -2).sum(0).cpu()
     power[0] = 0.0
     above = power.flip(0).cumsum(0).flip(0)
     signal = (above > TAIL * power.sum()).nonzero()

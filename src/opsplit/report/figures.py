@@ -13,7 +13,7 @@ from torch import Tensor
 
 from opsplit._files import atomic
 from opsplit._text import percent
-from opsplit.display import colour_limits
+from opsplit.display import colour_limits, drawn
 from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
 
@@ -301,8 +301,8 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
         if strips:
             axes = figure.add_subplot(channels, 1, channel + 1)
             dt, extent = observed.dt, observed.grid.extent[0]
-            before = observed.data[0, :, channel].cpu()
-            whole = np.concatenate([before.numpy(), frames[:, channel].numpy()])
+            before = drawn(observed.data[0, :, channel].cpu())
+            whole = np.concatenate([before.numpy(), drawn(frames[:, channel]).numpy()])
             limit = float(np.nanmax(np.abs(whole))) or 1.0
             # Time runs to the right here: one wide strip per channel.
             image = axes.imshow(
@@ -324,7 +324,9 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
                 each.append(figure.add_subplot(channels, 5, 5 * channel + column + 1))
                 # x to the right and y upwards, as on the page.
                 box = (0, observed.grid.extent[0], 0, observed.grid.extent[1])
-                image = each[-1].imshow(field.T, origin="lower", extent=box, **style)
+                image = each[-1].imshow(
+                    drawn(field[None])[0].T, origin="lower", extent=box, **style
+                )
                 each[-1].set(title=name, xticks=[], yticks=[])
             figure.colorbar(image, ax=each, label=observed.channels[channel], shrink=0.8)
     _save(figure, path)

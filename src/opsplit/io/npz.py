@@ -38,7 +38,9 @@ def of_npz(path: Path, flags: Flags) -> Raw:
                 raise OpsplitError(f"{path} holds two arrays of one name.")
             heads = {name: _head(path, archive, name) for name in names}
     if not heads:
-        raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
+        raise OpsplitError(
+            f"{path} cannot be read by numpy: it holds no arrays; save your array with numpy.save."
+        )
     lines = [head for head in heads.values() if sum(n > 1 for n in head.shape) < 2]
     check_small(f"{path}: what is beside the field", sum(_bytes(head) // 8 for head in lines))
     if heads.keys() >= OURS:

@@ -80,7 +80,7 @@ def test_arrays_in_memory(kind: Callable[[Any], Any]) -> None:
     assert held.grid == Grid((16,), (4.0,)) and held.dt == 0.5 and held.uniform
     assert held.known == {"dt", "extent"}
     assert held.understood[0] == "Read as (time 7, channel 2, x 16), a guess from the lengths."
-    assert any("taken as periodic" in line for line in held.understood)
+    assert any("periodic, unless the frames show walls" in line for line in held.understood)
 
 
 def test_every_guess_is_said() -> None:

@@ -275,7 +275,9 @@ def _boundary(raw: Raw, flags: Flags, guessed: dict[str, str]) -> tuple[str, ...
             _refuse(raw.source, "boundaries", ",".join(held), ",".join(given))
         return held
     if given is None:
-        guessed["boundary"] = "Nothing says what the boundaries are: they are taken as periodic."
+        guessed["boundary"] = (
+            "Nothing says what the boundaries are: periodic, unless the frames show walls."
+        )
     return given or ("periodic",) * ndim
 
 

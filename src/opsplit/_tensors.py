@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from opsplit._files import atomic, inside, regular
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, named
 from opsplit.settings import shown
 
 LARGEST = 2_000_000_000
@@ -29,6 +29,8 @@ AT_ONCE = 1_000_000
 """Numbers of frames that are worked on at once."""
 
 Shapes = Mapping[str, tuple[int, ...]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def at_once(frames: Tensor) -> int:
@@ -39,6 +41,11 @@ def at_once(frames: Tensor) -> int:
 def in_pieces(frames: Tensor) -> Iterator[Tensor]:
     """Some frames after the other, so that what is made of them takes little memory."""
     yield from frames.split(at_once(frames))
+
+
+def stacked(each: Sequence[Tensor]) -> Tensor:
+    """Tensors along a new first axis; a single one is not copied."""
+    return each[0][None] if len(each) == 1 else torch.stack(list(each))
 
 
 @contextmanager
@@ -69,6 +76,11 @@ def usual_defaults() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that people call: with the usual defaults, and sentences for unknown arguments."""
+    return named(usual_defaults()(function))
 
 
 def dense(given: Tensor) -> Tensor:

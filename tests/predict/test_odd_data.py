@@ -113,7 +113,7 @@ def test_frames_with_many_missing_values_are_left_out() -> None:
 def test_a_memory_limit_that_leaves_frames_out_is_said() -> None:
     assert Code.MEMORY not in {i.code for i in fitted(window()).issues_}
     with no_warnings():
-        tight = OperatorSplitter("line", memory_mb=1.0).fit(window(), DT, 16.0)
+        tight = OperatorSplitter("line", memory_mb=2.0).fit(window(), DT, 16.0)
     assert any("of 16 frames" in i.text for i in tight.issues_ if i.code is Code.MEMORY)
     assert {k: tight.coefficients_[k] for k in TRUE} == pytest.approx(TRUE, rel=0.02)
 

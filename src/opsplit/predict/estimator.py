@@ -14,7 +14,7 @@ from torch import Tensor
 
 from opsplit._deadline import within
 from opsplit._device import check_device
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public, stacked
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -62,8 +62,7 @@ class OperatorSplitter(Shown):
         denoise: take white noise out of the observed frames first; clean frames stay as they are.
             None: for pursuit, not for the paper's searches.
         device: where to compute, such as `"cpu"` or `"cuda"`.
-        memory_mb: limit of the memory of frames, copies, search and forecast, beside that of
-            Python and its libraries; what needs more is refused with the number.
+        memory_mb: limit of all memory but that of Python and its libraries.
 
     After `fit`: `verdict_` (how far the composition explains the frames; `status_` is its level in
     a word), `composition_`, `coefficients_`, `coefficient_intervals_` (90 %, for a model that was
@@ -81,6 +80,7 @@ class OperatorSplitter(Shown):
         (torch.Size([34, 1, 256]), 'explained')
     """
 
+    @public
     def __init__(
         self,
         model: str | Path | Model = AUTO,
@@ -126,7 +126,7 @@ class OperatorSplitter(Shown):
         """Read what `save` wrote; forecasts are those of the saved splitter."""
         return load_splitter(cls, folder)
 
-    @usual_defaults()
+    @public
     def fit(
         self,
         u: Any,
@@ -283,7 +283,7 @@ class OperatorSplitter(Shown):
             )
         return found
 
-    @usual_defaults()
+    @public
     def forecast(
         self,
         steps: int | None = None,
@@ -311,8 +311,7 @@ class OperatorSplitter(Shown):
         last, others = self._last[trajectory], list[Composition]()
         if deviation:
             others, last = rivals(found, last, trajectory)
-        numbers = len(times) * found.load.frame
-        found.load.check_forecast(numbers * (1 + len(others)), len(times), self.memory_mb)
+        found.load.check_forecast(len(times), 1 + len(others), self.memory_mb)
         # Bands compare the forecasts of rivals.
         with within(get_search(self.search).max_seconds):
             made = forecasts(
@@ -338,7 +337,7 @@ class OperatorSplitter(Shown):
             channels=self.observed_.channels,
         )
 
-    @usual_defaults()
+    @public
     def predict(
         self,
         steps: int | None = None,
@@ -356,21 +355,27 @@ class OperatorSplitter(Shown):
             return_interval: with a probability such as 0.9, return `(frames, lower, upper)`: the
                 true value of a point lies between the last two with that probability.
         """
-        wanted = return_interval is not None
-        factor = 0.0
-        if return_interval is not None:
-            factor = self._calibrated().forecast_factor(return_interval)
         count = len(getattr(self, "_last", [None]))
+        wanted = return_interval is not None
+        if return_interval is not None:
+            self._calibrated().forecast_factor(return_interval)  # Refused before it is computed.
         found = [self.forecast(steps, times, deviation=wanted, trajectory=i) for i in range(count)]
         ahead = found[0].times
-        frames = found[0].frames[None] if count == 1 else torch.stack([f.frames for f in found])
-        if not wanted:
-            return self._like(frames, ahead)
-        spread = torch.stack([f.deviation for f in found if f.deviation is not None])
-        half = factor * spread[(..., *[None] * (frames.ndim - 3))]
-        return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
+        frames = self._like(stacked([f.frames for f in found]), ahead)
+        if return_interval is None:
+            return frames
+        bands = [self.band(f, return_interval) for f in found]
+        return frames, *(self._like(stacked(ends), ahead) for ends in zip(*bands, strict=True))
 
-    @usual_defaults()
+    def band(self, forecast: Forecast, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Ends of the band of a forecast that was made with its deviation, on the same points."""
+        if forecast.deviation is None:
+            raise OpsplitError("A band needs the deviation: call forecast(..., deviation=True).")
+        factor, frames = self._calibrated().forecast_factor(level), forecast.frames
+        half = factor * forecast.deviation[(..., *[None] * (frames.ndim - 2))]
+        return frames - half, frames + half
+
+    @public
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()

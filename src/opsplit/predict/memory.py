@@ -72,9 +72,9 @@ class Load:
                 least="at least " if large else "",
             )
 
-    def check_forecast(self, numbers: int, frames: int, limit_mb: float) -> None:
-        """Refuse a forecast of so many numbers that does not fit beside the frames."""
-        needed = self.held_mb + FORECAST * numbers / MB
+    def check_forecast(self, frames: int, runs: int, limit_mb: float) -> None:
+        """Refuse so many runs of so many frames that do not fit beside those that were observed."""
+        needed = self.held_mb + FORECAST * runs * frames * self.frame / MB
         if needed > limit_mb:
             refuse_memory(f"A forecast of {frames} frames", needed, limit_mb, "frames")
 

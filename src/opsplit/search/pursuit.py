@@ -125,11 +125,10 @@ class Pursuit(Strategy):
         while frames > 2 and room < frames and objective.observed.scored_among(max(2, frames // 2)):
             frames = max(2, frames // 2)
         if frames < min(self.screen_frames or observed, observed):
-            needed = math.ceil(self._frame_mb(objective) * observed)
             for record in records:
                 record.remark = (
                     f"The memory limit leaves {frames} of {observed} frames for the choice of "
-                    f"operators; all of them need {needed} MB (say memory_mb)."
+                    "operators; a larger memory_mb lets it use more."
                 )
         fit = int(room / frames)
         windows = torch.arange(len(objective), device=objective.device)

@@ -173,12 +173,46 @@ def test_a_search_keeps_its_memory_or_says_what_it_needs(
 
 def test_the_ends_of_long_noisy_lines_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waves of a million points took eight gigabytes, whatever the limit."""
-    from opsplit.predict import ends
+    from opsplit.predict import noisy_ends, rival_ends
+    from opsplit.predict.ends import ends_of
 
-    def refuse(lines: np.ndarray) -> Any:
+    def refuse(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(ends, "guesses", refuse)
-    noise = np.random.default_rng(0).standard_normal((16, 1, ends.LONGEST + 1)).astype(np.float32)
-    found = ends.ends_of(opsplit.read(noise, dt=0.1, axes="t,c,x"))
-    assert found[0].words == "periodic"
+    monkeypatch.setattr(noisy_ends, "_judged", refuse)
+    noise = np.random.default_rng(0).standard_normal((16, 1, noisy_ends.LONGEST + 1))
+    found = opsplit.read(noise.astype(np.float32), dt=0.1, axes="t,c,x")
+    assert ends_of(found)[0].words == "periodic"
+    assert list(rival_ends._rivals(found)) == []
+
+
+def peak_mb(work: Callable[[], Any]) -> float:
+    """The most memory that was taken at once, above what was taken before."""
+    held = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    work()
+    return resident("VmHWM") - held
+
+
+def resident(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells the peak")
+def test_the_memory_limit_counts_the_frames_and_their_copies() -> None:
+    """A million points took 1.4 GB within a limit of 256 MB."""
+    points, frames = 200_000, 16
+    x, t = np.arange(points) * 2 * np.pi / points, np.arange(frames)[:, None] * 0.1
+    u = np.sin(x - t) + 0.5 * np.sin(3 * (x - t) + 1)
+    with pytest.raises(OpsplitError, match="16 frames of 200000 numbers need at least") as refused:
+        OperatorSplitter("advection-diffusion", memory_mb=64.0).fit(u, 0.1, 2 * np.pi)
+    needed = float(str(refused.value).split("--memory-mb ")[1].split()[0])
+    assert needed < 250
+    tight = OperatorSplitter("advection-diffusion", memory_mb=needed)
+    # Libraries that are loaded on the way are not counted.
+    tight.fit(u[:, ::200], 0.1, 2 * np.pi).predict(2)
+    assert peak_mb(lambda: tight.fit(u, 0.1, 2 * np.pi)) < needed
+    assert tight.status_ == "explained"
+    with pytest.raises(OpsplitError, match="A forecast of 100 frames need"):
+        tight.forecast(100)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, keeping_mean
 from opsplit.errors import OpsplitError, OpsplitWarning, no_warnings
 from opsplit.model import DEFAULT_MODEL, Model, bundled, load_config, load_model, locate
+from opsplit.predict.memory import Load
 from opsplit.predict.verdict import Level
 from opsplit.search.strategy import Report
 
@@ -43,6 +45,7 @@ SMALL = 64
 NOISY = 0.1
 """Where noise makes more than this share of the change, single steps do not rank models: what a run
 over the window misses does, in which noise counts once."""
+NOTHING = Load(0, 1)
 STEADY = 2e-3
 """A mean that moves by less than this share of the deviations is kept."""
 
@@ -137,9 +140,10 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
                 report((before + share) / count, f"{title}: {words}")
 
         try:
-            for made, seconds in _attempts(splitter, load_model(name, family), fit, part):
+            beside = _beside(splitter, [made for _, made in fits])
+            for made, seconds in _attempts(beside, load_model(name, family), fit, part):
                 ranking.append(_ranked(Ranked(name, family, seconds=seconds), made))
-                fits.append((ranking[-1], made))
+                fits = _without_losers([*fits, (ranking[-1], made)])
         except OpsplitError as reason:
             ranking.append(Ranked(name, family, words=f"does not fit: {reason}"))
     if not fits:
@@ -150,6 +154,32 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
     others = [one for one in ranking if one is not best]
     others.sort(key=lambda r: (r.score is None, r.score or 0.0, r.unexplained or 0.0))
     return _take(splitter, made, (best, *others))
+
+
+def _without_losers(
+    fits: Sequence[tuple[Ranked, OperatorSplitter]],
+) -> list[tuple[Ranked, OperatorSplitter]]:
+    """The fits, of which those that cannot be taken any more are without their frames."""
+    most = min(one.score or 0.0 for one, _ in fits) + TIE
+    return [(one, made if (one.score or 0.0) <= most else _light(made)) for one, made in fits]
+
+
+def _light(made: OperatorSplitter) -> OperatorSplitter:
+    """What later choices ask of a fit."""
+    light = type(made)(**made.get_params())
+    vars(light).update(
+        verdict_=made.verdict_, coefficients_=made.coefficients_,
+        observed_=SimpleNamespace(grid=made.observed_.grid),
+        _found=SimpleNamespace(dictionary=made._found.dictionary, load=NOTHING),
+    )  # fmt: skip
+    return light
+
+
+def _beside(splitter: OperatorSplitter, held: Sequence[OperatorSplitter]) -> OperatorSplitter:
+    """The splitter with the memory that those whose frames are kept leave to it."""
+    taken = sum(made._found.load.held_mb for made in held)
+    made = type(splitter)(**splitter.get_params())
+    return made.set_params(memory_mb=made.memory_mb - taken) if taken else made
 
 
 def candidates(family: str | None = None) -> Iterator[tuple[str, str]]:
@@ -244,7 +274,7 @@ def _attempts(
         dictionary = keeping_mean(variant.dictionary, window.grid, window.frames[0][-1])
         variant = replace(variant, dictionary=dictionary, calibration=None)
     if len(variant.dictionary) != len(model.dictionary) or variant.calibration is None:
-        yield _fitted(splitter, variant, fit, report)
+        yield _fitted(_beside(splitter, [made]), variant, fit, report)
 
 
 def _keeps_mean(data: Tensor) -> bool:

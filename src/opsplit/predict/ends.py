@@ -17,7 +17,6 @@ from opsplit.io.recording import Recording
 from opsplit.predict.holes import fill
 from opsplit.predict.noisy_ends import (
     FOURTH,
-    LONGEST,
     SHARE,
     SURE,
     Guess,
@@ -140,9 +139,9 @@ def _ends(u: np.ndarray, word: str, said: bool) -> Ends:
         return Ends(found[0], found[1], True, around)
     periodic = Ends(End(left, 0.0, around), End(right, 0.0, around), False, around)
     if looks_noisy(u):
-        if lines.shape[1] > LONGEST:
-            return periodic
         tried = guesses(lines)
+        if not tried:
+            return periodic
         if FOURTH * tried[0].noise > NOISY * scale:
             return _by_waves(tried, periodic)
     if around <= SMOOTH:

@@ -319,9 +319,8 @@ class OperatorSplitter(Shown):
             )
         first, spread = made[0], None
         if deviation:
-            observed = len(found.window.frames[trajectory])
-            members = torch.stack([f.frames for f in made])
-            spread = forecast_deviation(first.frames, members, missed(found), observed)
+            observed, members = len(found.window.frames[trajectory]), [f.frames for f in made]
+            spread = forecast_deviation(first.frames, stacked(members), missed(found), observed)
             spread = spread[:, self._back].double() * units.amplitude
         longer = self._walls.shape(self.observed_.grid.shape)
         frames = self._walls.fold(units.outside(onto(first.frames, longer)))[:, self._back]

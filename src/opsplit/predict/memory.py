@@ -15,7 +15,7 @@ LARGE = 50_000
 """Frames with more numbers than this are screened first."""
 PREPARED = 16
 """Bytes of every number of the frames while noise is taken out: twice in double precision."""
-PIECE = 130
+PIECE = 170
 """Bytes of every number of the few frames that are worked on at once."""
 SINGLE = 4
 """Bytes of every number of the frames as operators see them."""

@@ -95,7 +95,9 @@ def bends_of(u: np.ndarray, shared: int = 0) -> Iterator[np.ndarray]:
 
 
 def guesses(lines: np.ndarray) -> list[Guess]:
-    """All kinds of ends of lines `(line, points)`, the likeliest first."""
+    """All kinds of ends of lines `(line, points)`, the likeliest first; none of too long ones."""
+    if lines.shape[1] > LONGEST:
+        return []
     some = lines[:: max(1, len(lines) // LINES)]
     size = float(np.abs(some).max()) or 1.0
     found = [_judged(some / size, sides, at) for sides, at in _kinds()]

@@ -18,7 +18,7 @@ from common import RESULTS
 from opsplit.errors import OpsplitError
 
 PARTS = {
-    "cost": (8, "what pursuit and beam search spend; run it on a quiet machine"),
+    "cost": (8, "what pursuit and beam search spend"),
     "growth": (1, "time and memory against operators, parts, trajectories"),
     "scaling": (32, "the paper's scaling figures: error against trials and FLOPs"),
     "sensitivity": (32, "size of the dictionary and length of the window"),

@@ -36,14 +36,14 @@ EXAMPLES = """examples:
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="python benchmarks/search_study",
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
+    parts = made.add_subparsers(dest="part", required=True, metavar="PART")
     for name, (n, words) in PARTS.items():
         part = parts.add_parser(name, help=words, description=words)
         if n > 1:
@@ -57,7 +57,11 @@ def main() -> None:
         if name == "growth":
             part.add_argument("--measure-memory", nargs=4, help=argparse.SUPPRESS)
         part.set_defaults(n=n)
-    args = parser.parse_args()
+    return made
+
+
+def main() -> None:
+    args = parser().parse_args()
     try:
         importlib.import_module(args.part).run(args)
     except OpsplitError as reason:

@@ -113,8 +113,12 @@ def origin(part: str, rows: list[Row]) -> list[str]:
     """Where numbers come from, or what to type to have some."""
     if not rows:
         return ["", f"Not measured yet: `python benchmarks/paper_study {part}`."]
-    last = rows[-1]
-    return ["", f"`{last['command']}`, commit {last['commit']}, {last['hardware']}."]
+    last, commands = rows[-1], list(dict.fromkeys(r["command"] for r in rows))
+    commits = list(dict.fromkeys(r["commit"] for r in rows))
+    shown = commands if len(commands) < 4 else [commands[-1], f"{len(commands) - 1} like it"]
+    words = ", ".join(c if c.endswith("like it") else f"`{c}`" for c in shown)
+    earlier = f" and {len(commits) - 1} before it" if len(commits) > 1 else ""
+    return ["", f"{words}, commit {last['commit']}{earlier}, {last['hardware']}."]
 
 
 def pick(rows: list[Row], **wanted: object) -> Row | None:
@@ -262,9 +266,9 @@ def wallclock(folder: Path) -> list[str]:
     minutes = next((r["core_minutes"] for r in rows if r["item"]["method"] == "geps"), 0.0)
     return ["## Seconds per trajectory beside adaptation by gradient (Table 9)", "",
             "Published times are those of an A100, ours the seconds that one core worked. "
-            f"Trajectories per cell: {n}; errors on more of them are in the [main table]"
+            f"Trajectories per cell: {n}, enough for seconds, not for errors: see the [main table]"
             "(method.md) and the [table of baselines](baselines.md). GEPS was trained for "
-            f"{minutes:.1f} minutes of one core.",
+            f"{minutes:.1f} minutes of one core, hence its errors.",
             "", *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip
 
 
@@ -325,7 +329,8 @@ def faithful(folder: Path) -> list[str]:
     lines = ["## The paper's own networks", "",
              "Plain U-Nets without additions, by the paper's recipe, with a smaller encoder, after "
              "the minutes of one core beside them. All searches take one substep. Pursuit is ours; "
-             "the published rows are of a GPU and 100,000 steps or more.", ""]  # fmt: skip
+             "the published rows are of a GPU and 100,000 steps or more. The clock decided how "
+             "many trajectories a row has.", ""]  # fmt: skip
     body = []
     newest = {r["item"]["physics"]: r["item"]["mark"] for r in rows}
     for physics, mark in newest.items():

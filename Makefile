@@ -78,6 +78,7 @@ results: env  ## Recompute the tables and figures in docs/results
 	$(STUDY) minutes
 	$(STUDY) sizes
 	$(STUDY) resolution --n 2 --seed 7
+	$(STUDY) flow --seed 7
 	$(STUDY) faithful
 	$(BIN)/opsplit figures --only contour --force
 	$(BIN)/opsplit figures --only rollouts --force

@@ -25,6 +25,7 @@ PARTS = {
     "unets": (32, 0, "size of the dictionary, length of the window and trials for U-Nets"),
     "sizes": (8, 0, "Navier-Stokes on 256 x 256 and Gray-Scott on 128 x 128 points"),
     "resolution": (4, 0, "frames of Navier-Stokes beside those of a finer simulation"),
+    "flow": (8, 0, "where the error of the Navier-Stokes operators comes from"),
     "faithful": (8, 0, "the paper's own networks: plain U-Nets of a DISCO training"),
     "minutes": (8, 0, "U-Nets after as many minutes as the spectral model had"),
     "report": (0, 0, "the page from what was measured"),

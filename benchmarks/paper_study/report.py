@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable
 from pathlib import Path
 
-from common import RESULTS, Row, read_rows, summary
+import flow
+from common import Row, read_rows, summary
+from writing import NOT, cell, error, origin, pick, records, table
 
 from opsplit._files import write_text
 from opsplit.benchmark.run import Cell, Runner
 from opsplit.benchmark.tasks import COLUMNS
 from opsplit.commands.benchmark import MANY
 
-NOT = "not measured"
 ROWS = Path(__file__).parents[1] / "rows"
 FRESH = 61843
 """A seed of test trajectories that no choice has seen."""
@@ -83,48 +82,10 @@ def run(args: argparse.Namespace) -> None:
         "short: what they took stands beside the numbers. Those of the paper had 100,000 to "
         "300,000 steps on a GPU.",
     ]
-    grids = (sizes, resolution)
+    grids = (sizes, resolution, flow.section)
     for part in (known, splitting, mixed, recipe, sweeps, wallclock, *grids, faithful, fresh):
         lines += ["", *part(args.out)]
     write_text(args.out.parent / "paper.md", "\n".join(lines) + "\n")
-
-
-def cell(row: Row | None) -> str:
-    if row is None:
-        return NOT
-    blown = f" [{row['diverged']}]" if row["diverged"] else ""
-    return f"{error(row['nrmse'])} ({error(row['median'])}){blown}"
-
-
-def error(value: float) -> str:
-    """Four decimals, or the order of what they would hide."""
-    return f"{value:.4f}" if value >= 1e-3 else f"{value:.0e}"
-
-
-def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
-
-
-def line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def origin(part: str, rows: list[Row]) -> list[str]:
-    """Where numbers come from, or what to type to have some."""
-    if not rows:
-        return ["", f"Not measured yet: `python benchmarks/paper_study {part}`."]
-    last, commands = rows[-1], list(dict.fromkeys(r["command"] for r in rows))
-    commits = list(dict.fromkeys(r["commit"] for r in rows))
-    shown = commands if len(commands) < 4 else [commands[-1], f"{len(commands) - 1} like it"]
-    words = ", ".join(c if c.endswith("like it") else f"`{c}`" for c in shown)
-    earlier = f" and {len(commits) - 1} before it" if len(commits) > 1 else ""
-    return ["", f"{words}, commit {last['commit']}{earlier}, {last['hardware']}."]
-
-
-def pick(rows: list[Row], **wanted: object) -> Row | None:
-    """The line that was measured last with these facts."""
-    found = [r for r in rows if all(r["item"].get(k) == v for k, v in wanted.items())]
-    return found[-1] if found else None
 
 
 def known(folder: Path) -> list[str]:
@@ -315,12 +276,6 @@ def resolution(folder: Path) -> list[str]:
             "explains them better. The rule was chosen on windows of seed 7.", "",
             *table(["nu", "NRMSE of the frames to predict"], body),
             *origin("resolution", rows)]  # fmt: skip
-
-
-def records() -> list[Row]:
-    """The records of the main table, if they are there."""
-    file = RESULTS / "method.json"
-    return json.loads(file.read_text()) if file.exists() else []
 
 
 def faithful(folder: Path) -> list[str]:

@@ -107,7 +107,8 @@ def section(folder: Path) -> list[str]:
     body = []
     for family in ("unet", "spectral"):
         group = [r for r in mine if r["item"]["of"] == family]
-        cells = [f"{middle(group, 'steps', i)}, {middle(group, 'fine', i)}" for i in range(len(FROM))]
+        each = range(len(FROM))
+        cells = [f"{middle(group, 'steps', i)}, {middle(group, 'fine', i)}" for i in each]
         body.append([family, *cells, cell(summary([r["nrmse"] for r in group])), str(len(group))])
     first = [r["lost"].index(True) + 1 for r in mine if True in r["lost"]]
     kept, seed = training["kept"], mine[0]["item"]["seed"]

@@ -91,7 +91,7 @@ def cost(rows: list[Row], folder: Path) -> list[str]:
                 row["item"]["column"],
                 name,
                 f"{w['evaluations']:,.0f}",
-                f"{w['flops'] / 1e9:.2f}",
+                f"{w['flops'] / 1e9:.2g}",
                 f"{w['seconds']:.3f}",
                 f"{w['evaluations'] / ours['evaluations']:.1f}",
                 f"{w['seconds'] / ours['seconds']:.1f}",
@@ -128,12 +128,15 @@ def growth(rows: list[Row], folder: Path) -> list[str]:
             cells = [search, label, f"{at[0]} to {at[-1]}"]
             for key, form in (("seconds", ".3f"), ("evaluations", ",")):
                 values = [r[key] for r in mine]
-                cells += [f"{values[0]:{form}} to {values[-1]:{form}}", f"{slope(at, values):.2f}"]
+                half = len(at) // 2
+                cells += [f"{values[0]:{form}} to {values[-1]:{form}}", f"{slope(at, values):.2f}",
+                          f"{slope(at[half:], values[half:]):.2f}"]  # fmt: skip
             body.append(cells)
         if lines:
             panels.append({"lines": lines, "x": label, "y": "seconds", "title": label})
-    head = ["search", "against", "range", "seconds", "exponent", "evaluations", "exponent"]
-    out = ["## Growth", "An exponent is that of a power law through all sizes.", table(head, body)]
+    exponents = ["exponent", "of the upper half"]
+    head = ["search", "against", "range", "seconds", *exponents, "evaluations", *exponents]
+    out = ["## Growth", "An exponent is that of a power law.", table(head, body)]
     memory = pick(rows, axis="memory")
     if memory:
         body = [
@@ -163,7 +166,7 @@ def scaling(rows: list[Row], folder: Path) -> list[str]:
         keys = ("fit_error", "fit_error_without")
         drawn += [
             [column, str(p["trials"]), *(number(p[k], 5) for k in keys), cell(p),
-             *(number(p[k]) for k in ("c_mae", "D_mae")), f"{p['flops'] / 1e9:.2f}"]
+             *(number(p[k]) for k in ("c_mae", "D_mae")), f"{p['flops'] / 1e9:.2g}"]
             for p in curve
         ]  # fmt: skip
         at = [p["trials"] for p in curve]
@@ -182,7 +185,7 @@ def scaling(rows: list[Row], folder: Path) -> list[str]:
         others = [r for r in found if r["item"]["search"] != "uniform"]
         for r in others:
             cells = searches.setdefault(r["item"]["search"], [])
-            cells.append(f"{r['flops'] / 1e9:.2f}, {r['fit_error']:.1e}")
+            cells.append(f"{r['flops'] / 1e9:.2g}, {r['fit_error']:.1e}")
         lines = {"uniform": ([p["flops"] for p in curve], [p["fit_error"] for p in curve])}
         for name in ("beam", "pursuit"):
             for kind in ("width", "survivors", "parts"):

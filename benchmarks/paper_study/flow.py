@@ -113,7 +113,7 @@ def section(folder: Path) -> list[str]:
     first = [r["lost"].index(True) + 1 for r in mine if True in r["lost"]]
     kept, seed = training["kept"], mine[0]["item"]["seed"]
     words = (
-        "Not because of the search: with the true composition given they are as bad. Medians over "
+        "Not because of the search: given the true composition they are no better. Medians over "
         f"windows of seed {seed}, which no table has, of the relative error of one step, and of "
         f"its modes from wave number {FINE} on; forecasts start from frame {OBSERVED}. The rule "
         "`resolved` kept frames with much energy in the upper modes out of the training: of "

@@ -325,4 +325,4 @@ def fresh(folder: Path) -> list[str]:
             "were made, and some of its rows are of older searches.", "",
             *table(head, body), "",
             f"`opsplit benchmark --method pursuit --family spectral --seed {FRESH} --n 32 --cache "
-            f"benchmarks/rows --out runs/fresh`; a cell says how many are measured.{made}"]  # fmt: skip
+            f"benchmarks/rows --out runs/fresh`; the cells say how many.{made}"]  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import ALL, OBSERVED, PREDICTED, TESTS, Row, nrmse, summary, test_data
+from common import ALL, OBSERVED, PREDICTED, TESTS, Row, nrmse, summary, test_data, training_path
 
 SHARED = ["--processor-time"]
 """Other work on the machine takes none of the minutes."""
@@ -35,7 +35,7 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0, tests: 
     """Train and test; a failure is a row that says so."""
     minutes = minutes or MINUTES[part]
     folder = out / name / part
-    command = ["pretrain", name, "--data", str(out / name / "train.npz"), "--minutes"]
+    command = ["pretrain", name, "--data", str(training_path(out, name)), "--minutes"]
     command += [f"{minutes:g}", "--threads", "1", "--out", str(folder), *FLAGS[part]]
     # A training that was stopped would go on, and its times would be wrong.
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,16 @@ from torch import Tensor
 from opsplit.operators import Spectral
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import make_family
-from opsplit.pretrain.library import Atom, Library, atoms_of, inverses, saturation, stages
+from opsplit.pretrain.library import (
+    MOST_TERMS,
+    Atom,
+    Library,
+    atoms_of,
+    inverses,
+    saturated_fluxes,
+    saturation,
+    stages,
+)
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.regression import Choice, Moments, moments, select
 
@@ -67,6 +76,7 @@ class Candidates:
                     seen.add(one.terms)
                     yield one
         if moving:
+            yield from self._saturated_fluxes()
             yield from self.inverted()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
@@ -126,24 +136,42 @@ class Candidates:
         ]
 
     def _saturated(self) -> Iterator[Candidate]:
-        """Reactions with the denominator that explains most, of channels that are never
-        negative."""
-        evidence, channels = self.evidence, self.channels
-        every = torch.cat(
-            [evidence.fit[i].transpose(0, 2).flatten(1) for i in self.environments], 1
-        )
-        lowest, mean = every.amin(1), every.mean(1)
-        positive = [c for c in range(channels) if float(lowest[c]) > -ROUNDED * float(mean[c])]
-        if not positive or evidence.units.centre:
-            return
-        usual, least = float(every[positive].mean()), float(every[positive].min())
+        """Reactions with the denominator that explains most."""
+        channels, positive = self.channels, self._positive()
         for power in (1, 2):
 
             def made(added: float, power: int = power) -> Library:
                 return saturation(channels, positive, added, power)
 
-            tried = [usual**power * 2.0**n for n in range(-4 * power, 2 * power + 1)]
-            yield from self._tuned(made, tried + ([0.0] if least > 0.05 * usual else []))
+            yield from self._tuned(made, self._added(power) if positive else [])
+
+    def _saturated_fluxes(self) -> Iterator[Candidate]:
+        """Fluxes with the denominator that explains most."""
+        axes, positive = "xyz"[: self.evidence.grid.ndim], self._positive()
+
+        def made(added: float) -> Library:
+            return saturated_fluxes(self.channels, axes, positive, added)
+
+        yield from self._tuned(made, self._added(1) if positive else [])
+
+    def _every(self) -> Tensor:
+        """All values of every channel."""
+        parts = [self.evidence.fit[i].transpose(0, 2).flatten(1) for i in self.environments]
+        return torch.cat(parts, 1)
+
+    def _positive(self) -> list[int]:
+        """Channels that are never negative, none where a mean is taken off."""
+        every = self._every()
+        lowest, mean = every.amin(1), every.mean(1)
+        some = [c for c in range(self.channels) if float(lowest[c]) > -ROUNDED * float(mean[c])]
+        return [] if self.evidence.units.centre else some
+
+    def _added(self, power: int) -> list[float]:
+        """What may be added to positive values in a denominator."""
+        values = self._every()[self._positive()]
+        usual, least = float(values.mean()), float(values.min())
+        tried = [usual**power * 2.0**n for n in range(-4 * power, 2 * power + 1)]
+        return tried + ([0.0] if least > 0.05 * usual else [])
 
     def inverted(self, linear: bool = False) -> Iterator[Candidate]:
         """Inverses of differential operators with the length that explains most."""
@@ -166,6 +194,8 @@ class Candidates:
             made: structures whose terms hold a number, in one order for all numbers.
             tried: numbers to begin with.
         """
+        if not tried:
+            return
         some = self._choosing(atoms_of([made(x) for x in tried]))
         for ratio in (*COARSE, None):
             found = self._compared([made(x) for x in tried], some)
@@ -199,6 +229,20 @@ class Candidates:
         Arguments:
             shapes: terms per channel that are given, and not chosen.
         """
+        each: list[list[Choice]] = []
+        for some in _grouped(known):
+            rows = self._each(some, environments, shapes)
+            if rows is None:
+                return None
+            each += rows
+        best = min(range(len(each)), key=lambda i: sum(one.left for one in each[i]))
+        return best, each[best]
+
+    def _each(
+        self, known: Sequence[Library], environments: Sequence[int],
+        shapes: Sequence[Sequence[int]] | None,
+    ) -> list[list[Choice]] | None:  # fmt: skip
+        """The terms of every structure, and what they leave, per channel."""
         if shapes is None:
             atoms = atoms_of(known)
         else:
@@ -221,8 +265,17 @@ class Candidates:
                     left = unseen.left(c, index, fit.solve(c, index))
                     row.append(Choice(tuple(shapes[c]), float(left.clamp_max(1.0).mean())))
             each.append(row)
-        best = min(range(len(each)), key=lambda i: sum(one.left for one in each[i]))
-        return best, each[best]
+        return each
+
+
+def _grouped(known: Sequence[Library]) -> list[list[Library]]:
+    """The same structures in groups that do not hold too many terms together."""
+    groups: list[list[Library]] = [[]]
+    for library in known:
+        if groups[-1] and len(atoms_of([*groups[-1], library])) > MOST_TERMS:
+            groups.append([])
+        groups[-1].append(library)
+    return groups
 
 
 def _beginnings(

@@ -25,6 +25,8 @@ MOST_FRONTS = 8
 """Environments, the last ones, on which two ways to follow fronts are compared."""
 DAMPED = 10.0
 """How much the flow of a frame damps the finest modes where products act on all of them."""
+UNSEEN = 0.1
+"""Differences of squared errors below this share of those that noise makes are none."""
 NEEDED = 3.0
 """A weight without which the squared error rises this many times is not tried to be dropped."""
 
@@ -130,10 +132,11 @@ def following_fronts(products: Products) -> Fronts:
 
 
 def pooled(
-    family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs],
+    family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs], floor: Tensor,
     evidence: Evidence,
 ) -> Tensor:  # fmt: skip
-    """Weights proportional to the coefficient, in environments that they forecast better.
+    """Weights proportional to the coefficient, in environments that they forecast better, or as
+    well as noise lets anybody see.
 
     Fronts may leave an environment too few frames for weights of its own.
     """
@@ -142,4 +145,5 @@ def pooled(
     shape = (parameters / labels[:, None]).median(0).values
     common = labels[:, None] * shape
     own, other = (errors(family, p, pairs, evidence.grid) for p in (parameters, common))
-    return torch.where((other < own)[:, None], common, parameters)
+    alike = other.square() - own.square() < UNSEEN * floor.square()
+    return torch.where(alike[:, None], common, parameters)

@@ -108,6 +108,8 @@ def _high(channels: int) -> Iterator[Atom]:
     for degree in {1: (4, 5, 6, 7), 2: (4, 5)}.get(channels, ()):
         for chosen in combinations_with_replacement(range(channels), degree):
             yield Atom("*".join(map(str, chosen)), linear=False)
+    for channel, degree in product(range(channels if channels > 1 else 0), (4, 5, 6, 7)):
+        yield Atom("*".join([f"{channel}"] * degree), linear=False)
 
 
 def saturation(channels: int, positive: Sequence[int], added: float, power: int = 1) -> Library:
@@ -125,6 +127,25 @@ def saturation(channels: int, positive: Sequence[int], added: float, power: int 
         for top in ("", *odd, *others, *(2 * other for other in others)):
             atoms.append(Atom(top + bottom, linear=False))
     return Library("reactions with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
+
+
+def saturated_fluxes(channels: int, axes: str, positive: Sequence[int], added: float) -> Library:
+    """Fluxes along gradients whose factor saturates, such as `(v / (0.3 + v) w_x)_x`.
+
+    Such a factor is one minus a fraction without a numerator.
+    """
+    atoms = [Atom(name, linear=True) for name in ("", *axes, "lap")]
+    atoms += [a for a in _linear(channels, axes) if not a.linear]
+    bottoms = [f"{below}:over{round(added / UNIT)}" for below in positive]
+    for c, a in product(range(channels), axes):
+        atoms += [Atom(f"{below}*{c}:{a}@{a}", linear=False) for below in positive]
+        for bottom in bottoms:
+            atoms.append(Atom(f"{c}:{a}*{bottom}@{a}", linear=False))
+            atoms += [Atom(f"{d}*{c}:{a}*{bottom}@{a}", linear=False) for d in range(channels)]
+    for bottom, a in product(bottoms, axes):
+        tops = ["", *(f"{d}*" for d in range(channels))]
+        atoms += [Atom(f"{top}{bottom}@{a}", linear=False) for top in tops]
+    return Library("fluxes with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
 
 
 def inverses(channels: int, axes: str, kind: str, number: float) -> Library:

@@ -109,7 +109,7 @@ class Contest:
         self.labels, self.tell = labels, tell
         self.train = evidence.pairs(environments, unseen=False, seed=1)
         self.check = evidence.pairs(environments, unseen=True, seed=2)
-        self.noise = torch.stack([evidence.noise[i] for i in environments])
+        self.noise = evidence.noise_of(environments, seed=2)
         self.candidates = Candidates(evidence, environments, Limit())
         self.ahead = iter(self.candidates)
         self.tried: list[_Tried] = []
@@ -186,7 +186,9 @@ class Contest:
         floor = self._floor(family, parameters)
         family, parameters = shortened(family, parameters, train, check, floor, evidence, limit)
         if self.labels is not None:
-            parameters = pooled(family, parameters, self.labels, [*train, *check], evidence)
+            floor = self._floor(family, parameters)
+            both = [*train, *check]
+            parameters = pooled(family, parameters, self.labels, both, floor, evidence)
         return self.learned(family, parameters, not (self.hurried or limit.hit))
 
     def first(self) -> Learned:
@@ -198,9 +200,10 @@ class Contest:
         """These operators with their errors."""
         grid = self.evidence.grid
         whole = self.evidence.whole_pairs(self.environments)
+        shaken = self.evidence.noise_of_whole(self.environments)
         lasting = beyond_noise(
             errors(family, parameters, whole, grid),
-            noise_floor(family, parameters, whole, self.noise, grid),
+            noise_floor(family, parameters, whole, shaken, grid),
         )
         return Learned(
             self.name,

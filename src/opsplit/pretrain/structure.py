@@ -7,13 +7,14 @@ between frames and are refined through the real flow. Names of equations play no
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.family import unpack
 from opsplit.pretrain.candidates import Candidate, Candidates, build
@@ -292,3 +293,13 @@ def check_data(data: Trajectories) -> None:
         raise OpsplitError("Learning a structure needs frames that are equally far apart.")
     if not bool(data.data.diff(dim=1).any()):
         raise OpsplitError("No field changes from frame to frame: there is nothing to learn.")
+    idle = torch.stack([*data.coefficients.values(), torch.zeros(len(data.data))]).eq(0).all(0)
+    moving = data.data.diff(dim=1).flatten(1).any(1)
+    if 0 < (count := int((idle & moving).sum())) < len(data.data):
+        warnings.warn(
+            f"{count} of {len(data.data)} trajectories change although all their coefficients are "
+            "zero: do the data name the coefficient that acts in them? Names of axes, such as x "
+            "and t, cannot be coefficients in a table.",
+            OpsplitWarning,
+            stacklevel=2,
+        )

@@ -101,6 +101,8 @@ def _sentences(
         )
     if [row["mechanism"] for row in rows] == ["none"]:
         out.append("the data say no coefficient that is not zero, so that none can be found")
+    elif any(row["mechanism"] == "none" and row["terms"] for row in rows):
+        out.append("some trajectories change although all their coefficients are zero or not said")
     once = [row for row in rows if row["environments"] == 1 and row["mechanism"] != "none"]
     if once and not mixed:
         out.append(f"{_names(once)}: one value only, and others are taken to act in proportion")

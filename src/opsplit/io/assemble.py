@@ -15,6 +15,7 @@ from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
 from opsplit.io.recording import Changes, Recording
+from opsplit.io.rounded import unrounded
 from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded, unmasked
 
 SAME = 1e-6
@@ -214,6 +215,7 @@ def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> 
         times = times[:count]
     if len(times) != count:
         raise OpsplitError(f"{where}: {count} frames need as many times, it has {len(times)}.")
+    times = unrounded(times)
     steps = np.diff(times)
     if not (np.isfinite(times).all() and (steps > 0).all()):
         first = int(np.flatnonzero(~(steps > 0))[0]) if len(steps) else 0
@@ -306,7 +308,7 @@ def _extent(
 
 
 def _spacing(where: str, a: str, points: np.ndarray, count: int) -> tuple[float, float]:
-    points = np.asarray(points, dtype=np.float64).ravel()
+    points = unrounded(points)
     if len(points) != count:
         raise OpsplitError(f"{where}: {count} points along {a} have {len(points)} coordinates.")
     spacing = float(points[-1] - points[0]) / max(1, count - 1)

@@ -9,6 +9,7 @@ import torch
 from planting import LINE, PLANTED, family, fields, planted
 
 from opsplit.errors import OpsplitWarning
+from opsplit.grid import Grid
 from opsplit.operators.spectral.filters import added_to
 from opsplit.pretrain.auto import learn_structure
 from opsplit.pretrain.candidates import MOST_TERMS, _grouped
@@ -37,6 +38,14 @@ def test_a_saturating_flux_is_found_with_its_denominator() -> None:
     factor = texts[0].partition("over")[2].partition("@")[0]
     assert added_to(f"over{factor}") == pytest.approx(0.5, rel=0.02)
     assert float(one.error.max()) < 1e-3
+
+
+def test_a_bracket_with_a_curvature_is_found() -> None:
+    grid = Grid((24, 20), (6.0, 5.0))
+    terms = ("0:x*0:y.lap", "0:y*0:x.lap")
+    data = planted({"l": (family((), terms, ndim=2), torch.tensor([1e-3, -1e-3]))}, grid, frames=8)
+    one = learn(Evidence(data, 1.0), "l", [0, 1, 2])
+    assert used_terms(one)["products"].keys() == {*terms} and float(one.error.max()) < 1e-3
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4])

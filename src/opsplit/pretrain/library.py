@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, permutations, product
 
 from opsplit.operators.spectral.filters import UNIT, added_to
 
@@ -55,6 +55,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
         ("fluxes of the slope", "products", _steep(channels, axes)),
         ("products with potentials", "products", _potentials(channels, axes)),
         ("products with half potentials", "products", _potentials(channels, axes, ".abs")),
+        ("brackets with curvatures", "brackets", _brackets(channels, axes)),
     ):
         before = len(held)
         held += [atom for atom in atoms if atom not in held]
@@ -166,6 +167,7 @@ def inverses(channels: int, axes: str, kind: str, number: float) -> Library:
             whole = "*".join(map(str, chosen))
             for outer in ("", *axes, filter_, *(f"{a}.{filter_}" for a in axes)):
                 atoms.append(Atom(f"{whole}@{outer}" if outer else whole, linear=False))
+    atoms += _brackets(channels, axes, f"@{filter_}")
     for c, d in product(range(channels), repeat=2):
         # A pressure of the slope, and a flux along the gradient of a signal.
         for a in axes:
@@ -212,6 +214,13 @@ def _steep(channels: int, axes: str) -> Iterator[Atom]:
         yield Atom(f"0:{a}*0:{b}*0:{b}@{a}" if a <= b else f"0:{b}*0:{b}*0:{a}@{a}", linear=False)
     for a in axes:
         yield Atom(f"0:{a}*0:{a}@lap", linear=False)
+
+
+def _brackets(channels: int, axes: str, outer: str = "") -> Iterator[Atom]:
+    """Parts of `u_x lap v_y - u_y lap v_x`: forces of currents, and waves that drift."""
+    for first, second in product(range(channels), repeat=2):
+        for a, b in permutations(axes, 2):
+            yield Atom(f"{first}:{a}*{second}:{b}.lap{outer}", linear=False)
 
 
 def _potentials(channels: int, axes: str, half: str = "") -> Iterator[Atom]:

@@ -78,7 +78,7 @@ def _sentences(
     noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
     if noisy:
         out.append(
-            f"the frames of {_names(noisy)} hold noise, which makes up to "
+            f"the frames of {_names(noisy)} hold noise: what smoothing leaves of it makes up to "
             f"{max(row['noise'] for row in noisy):.0%} of the change of a step and was taken "
             "off before judging"
         )

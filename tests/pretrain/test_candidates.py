@@ -40,6 +40,16 @@ def test_a_saturating_flux_is_found_with_its_denominator() -> None:
     assert float(one.error.max()) < 1e-3
 
 
+def test_a_reaction_with_a_neighbourhood_is_found_with_its_size() -> None:
+    terms = ("0*0:bell1500",)
+    data = planted({"r": (family(("",), terms), torch.tensor([1.0, -0.3]))}, frames=10)
+    evidence = Evidence(data, 1.0)
+    one = learn(evidence, "r", [0, 1, 2])
+    (found,) = used_terms(one)["products"]
+    size = int(found.partition("bell")[2]) * 1e-4 / evidence.units.wavenumber**2
+    assert size == pytest.approx(0.15, rel=0.01) and float(one.error.max()) < 1e-3
+
+
 def test_a_bracket_with_a_curvature_is_found() -> None:
     grid = Grid((24, 20), (6.0, 5.0))
     terms = ("0:x*0:y.lap", "0:y*0:x.lap")

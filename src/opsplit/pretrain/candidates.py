@@ -17,6 +17,7 @@ from opsplit.pretrain.library import (
     Library,
     atoms_of,
     inverses,
+    neighbourhoods,
     saturated_fluxes,
     saturation,
     stages,
@@ -32,7 +33,7 @@ FEWEST = 3
 """Environments that choose terms, at least."""
 NOISY = 1e-5
 """Noise of this share of the field is more than rounding, and wants all environments."""
-COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015, 0.0005)
+COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015, 0.0005, 0.0002, 0.0001)
 """Factors, and then shares, by which the number in a denominator or an inverse is changed."""
 
 
@@ -78,6 +79,7 @@ class Candidates:
         if moving:
             yield from self._saturated_fluxes()
             yield from self.inverted()
+            yield from self._near()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
             atom = known[0][0].atoms[0]
@@ -185,6 +187,15 @@ class Candidates:
 
             yield from self._tuned(made, [2.0**n for n in range(-7, 7)])
 
+    def _near(self) -> Iterator[Candidate]:
+        """Reactions and fluxes that feel a neighbourhood of the size that explains most."""
+        axes = "xyz"[: self.evidence.grid.ndim]
+
+        def made(number: float) -> Library:
+            return neighbourhoods(self.channels, axes, number)
+
+        yield from self._tuned(made, [2.0**n for n in range(-7, 7)])
+
     def _tuned(
         self, made: Callable[[float], Library], tried: Sequence[float]
     ) -> Iterator[Candidate]:
@@ -208,12 +219,21 @@ class Candidates:
         shapes = tuple(one.terms for one in chosen)
         if not any(shapes):
             return
-        for share in FINE if number else ():
-            tried = [number * (1 + share * n) for n in (-2, -1, 0, 1, 2)]
-            found = self._compared([made(x) for x in tried], some, shapes)
+        while number:
+            for share in FINE:
+                tried = [number * (1 + share * n) for n in (-2, -1, 0, 1, 2)]
+                found = self._compared([made(x) for x in tried], some, shapes)
+                if found is None:
+                    return
+                number = tried[found[0]]
+            # Terms that made up for a number that was not exact are not needed any more.
+            found = self._compared([made(number)], some)
             if found is None:
                 return
-            number = tried[found[0]]
+            fewer = tuple(one.terms for one in found[1])
+            if not any(fewer) or sum(map(len, fewer)) >= sum(map(len, shapes)):
+                break
+            shapes = fewer
         library = made(number)
         terms = tuple(tuple(library.atoms[j] for j in own) for own in shapes)
         weights = self._weights(terms, self.limit)

@@ -149,6 +149,20 @@ def saturated_fluxes(channels: int, axes: str, positive: Sequence[int], added: f
     return Library("fluxes with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
 
 
+def neighbourhoods(channels: int, axes: str, number: float) -> Library:
+    """Reactions with, and fluxes towards, the mean of a neighbourhood with weights of a bell."""
+    bell = f"bell{max(1, round(number / UNIT))}"
+    atoms = [Atom(name, linear=True) for name in ("", "lap", bell)]
+    atoms += list(_polynomial(channels, 2))
+    for c, d in product(range(channels), repeat=2):
+        if c != d:
+            atoms += [Atom(f"{d}", linear=False), Atom(f"{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{c}*{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{d}:{a}.{bell}@{a}", linear=False) for a in axes]
+    return Library("means of a neighbourhood", tuple(dict.fromkeys(atoms)), "inverses")
+
+
 def inverses(channels: int, axes: str, kind: str, number: float) -> Library:
     """Terms smoothed by the inverse of `1 - c lap` (kind `helm`) or `1 + c lap^2` (`bihelm`).
 

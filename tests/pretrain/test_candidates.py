@@ -10,6 +10,7 @@ from planting import LINE, PLANTED, family, fields, planted
 
 from opsplit.errors import OpsplitWarning
 from opsplit.grid import Grid
+from opsplit.operators import Products
 from opsplit.operators.spectral.filters import added_to
 from opsplit.pretrain.auto import learn_structure
 from opsplit.pretrain.candidates import MOST_TERMS, _grouped
@@ -55,6 +56,21 @@ def test_a_bracket_with_a_curvature_is_found() -> None:
     terms = ("0:x*0:y.lap", "0:y*0:x.lap")
     data = planted({"l": (family((), terms, ndim=2), torch.tensor([1e-3, -1e-3]))}, grid, frames=8)
     one = learn(Evidence(data, 1.0), "l", [0, 1, 2])
+    assert used_terms(one)["products"].keys() == {*terms} and float(one.error.max()) < 1e-3
+
+
+def test_a_film_whose_finest_modes_are_too_fast_is_found() -> None:
+    """`-(u^3 u_xxx)_x`: no number of steps that is tried is enough for all modes of this grid."""
+    grid, terms = Grid((96,), (7.0,)), ("0*0*0*0:x.lap@x",)
+    film = replace(family((), terms), nonlinearity=Products(terms, dealias=1 / 4), max_step=0.002)
+    u = 1 + 0.2 * fields(4, 1, grid, 3, modes=2)[None]
+    operators, frames = film.prepare(torch.tensor([[-0.03]]).double(), grid), [u]
+    for _ in range(7):
+        frames.append(film.flow(operators, frames[-1], 0.1))
+    known = {"f": torch.full((4,), 0.03).double()}
+    times = torch.arange(8).double() * 0.1
+    data = Trajectories(torch.cat(frames).transpose(0, 1).float(), times, grid, ("u",), known)
+    one = learn(Evidence(data, 1.0), "f", [0])
     assert used_terms(one)["products"].keys() == {*terms} and float(one.error.max()) < 1e-3
 
 

@@ -20,6 +20,7 @@ from opsplit.operators.family import unpack
 from opsplit.pretrain.candidates import Candidate, Candidates, build
 from opsplit.pretrain.choices import (
     SIMPLER,
+    calmed,
     dealiased,
     following_fronts,
     pooled,
@@ -138,6 +139,7 @@ class Contest:
         evidence = self.evidence
         family, parameters = build(candidate, evidence)
         family = with_steps(family, parameters, self.train, evidence)
+        family = calmed(family, parameters, self.train, evidence)
         family, parameters = refined(family, parameters, self.train, evidence, limit)
         found = errors(family, parameters, self.check, evidence.grid)
         evaluated = ENOUGH <= float(found.mean()) < min(CLOSE, self.least)
@@ -245,7 +247,9 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[Spectral, Tens
         parts = [n for one in learned if isinstance(n := one.family.nonlinearity, Products)]
         # Few mechanisms have reactions; those that have decide.
         aliased = all(n.alias_reactions for n in parts)
-        most = max(n.dealias for n in parts)
+        shares = [n.dealias for n in parts]
+        # What blows up on many modes needs few, whatever would do for the others.
+        most = max(shares) if min(shares) >= Products.dealias else min(shares)
         damping = max(one.family.filter_rate for one in learned)
         own = replace(family.nonlinearity, alias_reactions=aliased, dealias=most)
         family = replace(family, nonlinearity=own, filter_rate=damping)

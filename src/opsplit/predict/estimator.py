@@ -14,7 +14,7 @@ from torch import Tensor
 
 from opsplit._deadline import within
 from opsplit._device import check_device
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -80,6 +80,7 @@ class OperatorSplitter(Shown):
         (torch.Size([34, 1, 256]), 'explained')
     """
 
+    @public
     def __init__(
         self,
         model: str | Path | Model = AUTO,
@@ -125,7 +126,7 @@ class OperatorSplitter(Shown):
         """Read what `save` wrote; forecasts are those of the saved splitter."""
         return load_splitter(cls, folder)
 
-    @usual_defaults()
+    @public
     def fit(
         self,
         u: Any,
@@ -282,7 +283,7 @@ class OperatorSplitter(Shown):
             )
         return found
 
-    @usual_defaults()
+    @public
     def forecast(
         self,
         steps: int | None = None,
@@ -335,7 +336,7 @@ class OperatorSplitter(Shown):
             channels=self.observed_.channels,
         )
 
-    @usual_defaults()
+    @public
     def predict(
         self,
         steps: int | None = None,
@@ -373,7 +374,7 @@ class OperatorSplitter(Shown):
         half = factor * forecast.deviation[(..., *[None] * (frames.ndim - 2))]
         return frames - half, frames + half
 
-    @usual_defaults()
+    @public
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()

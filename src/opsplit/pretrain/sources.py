@@ -18,8 +18,8 @@ from opsplit.pretrain.config import TrainConfig
 from opsplit.settings import Between, Names, Printable, Settings, Size
 from opsplit.trajectories import Trajectories
 
-CHANCE = 1.5
-"""Noise in the upper modes of a frame is rarely so many times the usual one."""
+CHANCE = 5.0
+"""The energy of noise in a frame rarely exceeds the usual one by so many deviations."""
 
 
 class Source(Protocol):
@@ -280,6 +280,7 @@ def lost_frames(trajectories: Trajectories, share: float, noise: Tensor | None =
         most = share * energy.flatten(1).sum(1)
         if noise is not None:
             power = (noise[i] / size).square().sum() * math.prod(grid.shape)
-            most = most + CHANCE * power * int(high.sum())
+            count = int(high.sum())
+            most = most + power * (count + CHANCE * count**0.5)
         lost.append((energy * high).flatten(1).sum(1) > most)
     return torch.stack(lost)

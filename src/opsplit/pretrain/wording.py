@@ -120,8 +120,8 @@ def _derivative(name: str, what: str, wavenumber: float) -> str:
         elif part[7]:
             before += "|k|^(1/2) "
         elif part[10] == "bell":
-            length = _round(UNIT * int(part[11]) / wavenumber**2)
-            before += f"exp({length} lap) ".replace("(1 lap", "(lap")
+            width = _round(UNIT * int(part[11]) / wavenumber**2)
+            before += f"exp({width} lap) ".replace("(1 lap", "(lap")
         elif part[10]:
             power = 2 if part[10] == "bihelm" else 1
             inverted = "+ {} lap^2" if power == 2 else "- {} lap"

@@ -162,7 +162,8 @@ def _heat_plane(path: Path, rng: Random) -> Told:
     seen, future = halves(300 + 40 * u)
     held = gridded(path, "nc", "temperature", seen.astype(np.float32),
                    {"time": (t[:OBSERVED], "min"), "y": (y, "cm"), "x": (x, "cm")})  # fmt: skip
-    return Told(held, seen, future, {"D": d})
+    # Forecasts of files have the axes in the order x, y, z.
+    return Told(held, seen.transpose(0, 2, 1), future.transpose(0, 2, 1), {"D": d})
 
 
 def _dye(path: Path, rng: Random) -> Told:
@@ -254,7 +255,7 @@ def _cube(path: Path, rng: Random) -> Told:
     seen, future = halves(u)
     axes = {name: (x, "m") for name in "zyx"}
     held = gridded(path, "nc", "T", np.moveaxis(seen, 0, -1), axes | {"time": (t[:OBSERVED], "s")})
-    return Told(held, seen, future, {"D": d})
+    return Told(held, seen.transpose(0, 3, 2, 1), future.transpose(0, 3, 2, 1), {"D": d})
 
 
 def _nagumo(path: Path, rng: Random) -> Told:

@@ -6,7 +6,7 @@ import math
 
 from opsplit._deadline import time_is_up
 from opsplit.predict.questions import Asking, Finer, Problem, Searched, Split
-from opsplit.search import Composition, Objective, SearchResult
+from opsplit.search import Objective
 
 SHARE = 0.2
 """Splitting may make this share of the fitting error,"""
@@ -17,7 +17,7 @@ POOR = 0.05
 MOSTLY = 0.5
 """Splitting that makes more than this share of the fitting error makes most of it."""
 GAIN = 0.95
-"""Less than this share of the fitting error of the pick makes another composition better."""
+"""Splitting may hide compositions that leave less than this share of what the pick leaves."""
 MOST = 16
 """Substeps per frame beyond which splitting is not refined."""
 
@@ -33,12 +33,12 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
         error = result.pick.fit_error
         # A search that moves codes picks operators of its own dictionary.
         own = result.dictionary
-        acting = objective if own is None else objective.over(own)
-        gap = yield Split(acting, result.pick)
+        gap = yield Split(objective if own is None else objective.over(own), result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)
         if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
             break
-        if gap <= allowed and not (yield from _may_gain(result, acting)):
+        if gap <= allowed and result.promise > GAIN:
+            # Algebra knows no splitting, and hopes for no more than flows have shown.
             break
         # Where the fitting error is mostly that of splitting, it goes down with it.
         aim = NEGLIGIBLE * still if gap > MOSTLY * error else allowed
@@ -51,23 +51,6 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
             break
         result, objective = again, finer
     return result, objective
-
-
-def _may_gain(result: SearchResult, objective: Objective) -> Asking[bool]:
-    """Whether longer compositions may become better than the pick once they are split finely.
-
-    What splitting itself makes of an error is all that finer splitting can take away.
-    """
-    best: dict[int, Composition] = {}
-    for one in result.ranked:
-        if len(one) > len(result.pick):
-            best.setdefault(len(one), one)
-    for one in best.values():
-        gap = yield Split(objective, one)
-        # The scheme is of second order: the gap to twice as many substeps is 3/4 of the error.
-        if not one.fit_error - gap / 0.75 >= GAIN * result.pick.fit_error:
-            return True
-    return not best
 
 
 def persistence_error(objective: Objective) -> float:

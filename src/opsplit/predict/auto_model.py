@@ -304,7 +304,7 @@ def _take(
     vars(splitter).update({k: v for k, v in vars(best).items() if k not in given})
     splitter.ranking_ = ranking
     for note in splitter.notes_:
-        warnings.warn(note, OpsplitWarning, stacklevel=4)
+        warnings.warn(note, OpsplitWarning, stacklevel=6)
     return splitter
 
 

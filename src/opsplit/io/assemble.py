@@ -91,6 +91,12 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
     where, words = raw.source, in_words(raw.axes, raw.shape)
     said = [f"Read as {words}{', a guess from the lengths' if raw.guessed_axes else ''}."]
     said += raw.said
+    alike = [a for a in raw.space if raw.guessed_axes and raw.size(a) == raw.size("t")]
+    if alike:
+        said.append(
+            f"Time and {alike[0]} are equally long: name the axes in their order "
+            "(such as axes x,t) if it is the other way round."
+        )
     if min(raw.shape) < 1 or raw.size("t") < 2:
         few = "no values" if 0 in raw.shape else "a single frame: dynamics need at least 2 frames"
         raise OpsplitError(f"{where}: Read as {words}, that is {few}.")

@@ -57,6 +57,7 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
+    ".dat": "csv",
 }
 STORES = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
 """Files by which a folder is a Zarr store."""

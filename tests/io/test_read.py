@@ -57,7 +57,13 @@ def test_known_lengths_decide() -> None:
 
 @pytest.mark.parametrize(
     "text, letters",
-    [("t,x", "tx"), ("tx", "tx"), ("n,t,c,x,y", "ntcxy"), ("trajectory,time,channel,x", "ntcx")],
+    [
+        ("t,x", "tx"),
+        ("tx", "tx"),
+        ("n,t,c,x,y", "ntcxy"),
+        ("trajectory,time,channel,x", "ntcx"),
+        ("run,time,x", "ntx"),
+    ],
 )
 def test_names_of_axes(text: str, letters: str) -> None:
     assert parse_axes(text) == parse_axes(text.split(",")) == letters

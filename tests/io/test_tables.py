@@ -67,3 +67,9 @@ def test_an_array_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "u.npy").write_bytes(content)
     with pytest.raises(OpsplitError, match=r"version 4\.0"):
         opsplit.read(tmp_path / "u.npy")
+
+
+def test_tiny_values_are_no_rounded_ones() -> None:
+    from opsplit.io.rounded import last_decimal
+
+    assert last_decimal(np.array([1e-310, 2.5e-310])) is None

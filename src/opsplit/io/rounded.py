@@ -36,7 +36,8 @@ def last_decimal(values: np.ndarray) -> float | None:
     if not 0 < size < np.inf:
         return None
     leading = int(np.floor(np.log10(size)))
-    for places in range(-leading, 10 - leading):
+    # Powers of ten end at 308.
+    for places in range(max(-leading, -300), min(10 - leading, 300)):
         whole = values * 10.0**places
         if np.allclose(whole, np.round(whole), rtol=0, atol=1e-6):
             return float(10.0**-places)

@@ -22,7 +22,7 @@ from opsplit.dictionary import OperatorDictionary, keeping_mean
 from opsplit.errors import OpsplitError, OpsplitWarning, no_warnings
 from opsplit.model import DEFAULT_MODEL, Model, bundled, load_config, load_model, locate
 from opsplit.predict.memory import Load
-from opsplit.predict.verdict import Level
+from opsplit.predict.verdict import Level, Verdict
 from opsplit.search.strategy import Report
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
 ENOUGH = 0.02
 """Where a model leaves less than this, no variant of it is tried."""
+IDLE = 0.95
+"""Where operators leave this share of the change, no others for the same terms are tried."""
 SMALL = 64
 """Dictionaries of at most so many operators are tried in variants."""
 NOISY = 0.1
@@ -129,9 +131,11 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
         name, family = waiting.pop(0)
         late = bool(fits) and clock() - began > most
         twin = any(one.model == name and one.family == _usual(name) for one, _ in fits)
-        if late or twin or _settled(fits, name, family):
+        vain = not twin and _in_vain(fits, name, family)
+        if late or twin or vain or _settled(fits, name, family):
             why = "time is up" if late else "another model explains the data"
             why = "its usual operators were tried" if twin else why
+            why = "other operators for its terms explain nothing" if vain else why
             ranking.append(Ranked(name, family, words=f"not tried: {why}"))
             continue
 
@@ -235,6 +239,18 @@ def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family:
         return False
     ndim = fits[0][1].observed_.grid.ndim
     return family != _usual(name) or load_config(locate(name, family)).ndim < ndim
+
+
+def _in_vain(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family: str) -> bool:
+    """Whether operators for the same terms, and more, did no better than that nothing changes."""
+    still = [m for _, m in fits if m.verdict_.level is Level.UNEXPLAINED and _idle(m.verdict_)]
+    kinds = _kinds(load_model(name, family).dictionary) if still else frozenset()
+    return bool(kinds) and any(kinds <= _kinds(made._found.dictionary) for made in still)
+
+
+def _idle(verdict: Verdict) -> bool:
+    """Whether neither a step nor a run does better than that nothing changes."""
+    return verdict.unexplained > IDLE and (verdict.skill is None or verdict.skill < 1 - IDLE)
 
 
 def _degree(made: OperatorSplitter) -> int:

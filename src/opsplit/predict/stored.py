@@ -97,10 +97,14 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
     operators = OperatorDictionary.load(inside(source, "dictionary"))
     used = OperatorDictionary.load(inside(source, "given")) if held.given else None
     _check(source / FILE, held, len(operators), observed)
-    model, params = held.parameters.model, held.parameters.arguments(str(source))
-    params["model"] = inside(source, "model") if model is None else model
-    units = Units(**vars(held.units))
-    replay = Replay.of(params["search"], held.result.found(operators), units)
+    try:
+        model, params = held.parameters.model, held.parameters.arguments(str(source))
+        params["model"] = inside(source, "model") if model is None else model
+        units = Units(**vars(held.units))
+        replay = Replay.of(params["search"], held.result.found(operators), units)
+    except OpsplitError as reason:
+        named = str(source) in str(reason)
+        raise reason if named else OpsplitError(f"{source / FILE}: {reason}") from None
     changed: dict[str, Any] = {"search": replay, "refinement": held.refinement}
     if held.model is not None:
         changed |= {"model": held.model[0], "family": held.model[1]}

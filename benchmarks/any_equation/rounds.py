@@ -67,8 +67,8 @@ compared by the error beyond the noise in the frames. Before, noise made a struc
 term seem nearly as good as the right one (`hot-rod`). Forecasts of whole unseen trajectories count
 for the verdict on training, so that errors that grow are called weak. Fluxes of the slope are
 candidates since then (`epitaxy`), and means of a neighbourhood later (`distant-fisher`). A row
-that was measured again after these changes is no blind test. The coefficients of `rosenzweig-macarthur` and `hot-rod` are off by more
-than 2 % without a note on the forecast."""
+that was measured again after these changes is no blind test. The coefficients of
+`rosenzweig-macarthur` and `hot-rod` are off by more than 2 % without a note on the forecast."""
 SIXTH_ROUND = """Sixth round, first measurement. The equations were written down before any of
 them was run, and the rows are kept as they came. `my-equation` is the example that the whole task
 began with: a reaction and diffusion, 20 environments, 128 points, a name that says nothing. The

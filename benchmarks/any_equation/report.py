@@ -370,7 +370,7 @@ def _plot(rows: Rows, path: Path) -> None:
     axes.set_xticks([t for t in (1, 2, 5, 10, 20, 60, 120, 300, 600) if low <= t <= high])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.text(low * 1.05, USABLE * 0.8, "usable below this line", fontsize=8, va="top")
+    axes.text(high * 0.97, USABLE * 0.8, "usable below this line", fontsize=8, va="top", ha="right")
     axes.text(62, axes.get_ylim()[0] * 1.3, "a minute", fontsize=8)
     if dots:
         axes.plot([], [], "o--", color="#666666", lw=1, ms=4, label="read by the encoder")

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import opsplit
+from opsplit.cli import main
 from opsplit.physics import AdvectionDiffusion
 from opsplit.predict.check import Finding
 from opsplit.trajectories import Trajectories
@@ -166,4 +167,11 @@ def test_the_model_must_know_the_coefficients(cli: Cli, good: Trajectories, tmp_
     replace(good, coefficients={"q": torch.ones(1)}).save(tmp_path / "a.npz")
     with pytest.raises(SystemExit) as end:
         cli("check a.npz --model advection-diffusion")
+    assert end.value.code == 2
+
+
+def test_a_model_that_is_not_there_is_no_fault_of_every_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "u.npy", np.zeros((8, 32)))
+    with pytest.raises(SystemExit) as end:
+        main(["check", str(tmp_path / "u.npy"), "--dt", "0.1", "--model", "nope", "--every"])
     assert end.value.code == 2

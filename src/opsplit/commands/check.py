@@ -54,10 +54,13 @@ class Check(ReadFlags, Spread):
 
     def _every(self) -> None:
         """One line, or one entry of JSON, for every file; those of faults follow."""
+        from opsplit.model import locate
         from opsplit.parallel import run_items
         from opsplit.predict.ensemble import data_files
         from opsplit.progress import Progress
 
+        if self.model is not None:
+            locate(self.model)  # No file is at fault for a model that is not there.
         files = data_files(self.files)
         shared = (self.model, self.device, self.said())
         told: dict[str, Any] = {}

@@ -54,13 +54,13 @@ class StoredArray:
         if whole and chosen.step == 1:
             found = self._block(stream, begin + chosen.start * row, (len(chosen), *shape[1:]))
             return found[(slice(None), *rest)]
-        found = None
+        joined: np.ndarray | None = None
         for place, i in enumerate(chosen):
             part = self._read(stream, begin + i * row, shape[1:], rest)
-            if found is None:
-                found = np.empty((len(chosen), *part.shape), part.dtype)
-            found[place] = part
-        return np.stack([]) if found is None else found
+            if joined is None:
+                joined = np.empty((len(chosen), *part.shape), part.dtype)
+            joined[place] = part
+        return np.stack([]) if joined is None else joined
 
     def _block(self, stream: BinaryIO, begin: int, shape: tuple[int, ...]) -> np.ndarray:
         stream.seek(begin)

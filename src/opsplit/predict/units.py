@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -193,7 +194,8 @@ def check_size(frames: Tensor) -> None:
 def _average(frames: Sequence[Tensor]) -> list[float]:
     """Mean of every channel; sums of large numbers stay finite."""
     largest = _largest(frames)
-    total, count = 0.0, 0
+    total: Any = 0.0
+    count = 0
     for f in frames:
         for piece in in_pieces(f):
             held = (piece.double() / largest).transpose(0, 1).flatten(1)

@@ -164,8 +164,8 @@ def prepare(
     made = []
     for i, work in enumerate(cleaned):
         made.append(work.new_empty((*work.shape[:2], *used.shape), dtype=torch.float32))
-        for few, place in zip(in_pieces(work), made[-1].split(at_once(work)), strict=True):
-            place[:] = resample(few, used.shape)
+        for few, there in zip(in_pieces(work), made[-1].split(at_once(work)), strict=True):
+            there[:] = resample(few, used.shape)
         cleaned[i] = made[-1]  # Double precision is not needed any more.
     size = float((made[0] if len(made) == 1 else torch.cat(made)).std())
     times = tuple(t / units.time for t in moments)

@@ -212,6 +212,7 @@ class Pursuit(Strategy):
             if not promising:
                 break
         for w, screen in screens.items():
+            records[w].least = screen.least
             if self.fits_strengths:
                 # Each may still become the pick, and one estimate belongs to one composition.
                 for tried in self.final(records[w]):

@@ -253,7 +253,7 @@ def test_cache_that_cannot_be_written(files: Path, refused: Refused) -> None:
         ("extract --model spectral --n 0", "--n must"),
         ("benchmark --n 0", "--n must"),
         ("benchmark --n-unet 0", "--n-unet"),
-        ("info --seed -1", "--seed"),
+        ("generate --seed -1", "--seed"),
         (f"{TRAIN} --steps 0", "--steps"),
         (f"{TRAIN} --minutes 0", "--minutes"),
         (f"{TRAIN} --devices 0", "--devices"),

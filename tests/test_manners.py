@@ -18,6 +18,7 @@ import pytest
 
 import opsplit
 from opsplit import cli
+from opsplit.commands.describe import Describe
 from opsplit.commands.fit import Predict, Search
 from opsplit.progress import Progress
 from opsplit.search.registry import SEARCHES, search_names
@@ -42,6 +43,21 @@ def test_no_help_page_speaks_of_none_as_a_value(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "{None" not in told(capsys, name, "--help")
+
+
+@pytest.mark.parametrize("name", ["app", "info", "describe", "check"])
+def test_no_flag_is_without_effect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = told(capsys, name, "--help")
+    for flag in cli.command_class(name).without:
+        assert f"--{flag}" not in page
+    assert "Unrecognized options: --force" in told(capsys, name, "--force")
+
+
+def test_lengths_may_have_a_comma_between_them() -> None:
+    for words in (["--extent", "1,2"], ["--extent", "1", "2"], ["--extent", "1,", "2"]):
+        made = cli.parse(["describe", "u.npy", *words, "--axes", "t,x,y"])
+        assert isinstance(made, Describe)
+        assert made.extent == (1.0, 2.0) and made.axes == "t,x,y"
 
 
 def test_a_closed_pipe_is_no_error() -> None:

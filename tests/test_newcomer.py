@@ -111,3 +111,36 @@ def test_one_of_several_trajectories() -> None:
     for index in wrong:
         with pytest.raises(OpsplitError, match="There are 3 trajectories, numbered from 0"):
             held[index]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s: OperatorSplitter(modle="line"), "'modle'. Did you mean model"),
+        (lambda s: s.fit(U, delta_t=0.1), "fit.* no argument 'delta_t'"),
+        (lambda s: s.predict(step=3), "no argument 'step'. Did you mean steps"),
+        (lambda s: s.plot(axes=None), "no argument 'axes'. Did you mean ax"),
+        (lambda s: opsplit.read("u.npy", axis="t,x"), "no argument 'axis'. Did you mean axes"),
+        (lambda s: opsplit.describe(U, dx=1), "It takes data, "),
+    ],
+)
+def test_an_argument_that_does_not_exist(
+    fitted: OperatorSplitter, call: Callable[[OperatorSplitter], Any], words: str
+) -> None:
+    with pytest.raises(OpsplitError, match=words):
+        call(fitted)
+    with pytest.raises(TypeError):
+        call(fitted)
+
+
+def test_everything_that_is_drawn_says_what_axes_are(fitted: OperatorSplitter) -> None:
+    dictionary = opsplit.load_model("line").dictionary
+    parts = (fitted.forecast(2), fitted.search_result_, fitted.observed_, dictionary)
+    for thing in (fitted, *parts):
+        with pytest.raises(OpsplitError, match=r"ax must be axes of matplotlib.* got 3"):
+            thing.plot(ax=3)  # type: ignore[arg-type]
+
+
+def test_a_simulation_needs_no_seed() -> None:
+    physics = opsplit.get_physics("advection-diffusion")
+    assert torch.equal(physics.generate("A+D").data, physics.generate("A+D", 1, seed=0).data)

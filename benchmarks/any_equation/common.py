@@ -13,11 +13,12 @@ from blind import BLIND
 from equations import EQUATIONS, Equation
 from fifth import FIFTH
 from fourth import FOURTH
+from seventh import SEVENTH
 from sixth import SIXTH
 
 from opsplit._origin import origin
 
-ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH, **SIXTH}
+ALL: dict[str, Equation] = {**EQUATIONS, **BLIND, **FOURTH, **FIFTH, **SIXTH, **SEVENTH}
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "benchmarks" / "results" / "any_equation.json"
 OBSERVED, PREDICTED = 16, 34
@@ -65,6 +66,11 @@ def read_rows(out: Path) -> dict[str, dict[str, Row]]:
             if file.exists():
                 found[part][name] = json.loads(file.read_text())
     return found
+
+
+def training_path(out: Path, name: str) -> Path:
+    """What `--data` gets."""
+    return out / name / {"npz": "train.npz", "netcdf": "train.nc", "csv": "train"}[ALL[name].file]
 
 
 def test_data(out: Path, name: str, n: int = TESTS) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from common import ALL, TRAINING_SEED, Row
-from data import _store
+from common import ALL, TRAINING_SEED, Row, training_path
+from data import store_training
 from equations import training_set
 from ours import _structure
 
@@ -23,10 +23,9 @@ FLAGS = ["--minutes", "1", "--processor-time", "--threads", "1", "--steps", "1"]
 
 def work(out: Path, name: str) -> Row:
     """Train once, and read when what was there."""
-    file, folder = out / name / "train.npz", out / name / "early"
+    file, folder = training_path(out, name), out / name / "early"
     if not file.exists():
-        data, known = training_set(ALL[name], TRAINING_SEED)
-        _store(file, ALL[name], data, known)
+        store_training(out, name, *training_set(ALL[name], TRAINING_SEED))
     shutil.rmtree(folder, ignore_errors=True)
     began = time.monotonic()
     run = subprocess.run(

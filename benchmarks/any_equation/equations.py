@@ -70,6 +70,10 @@ class Equation:
     walls: str = "periodic"
     """Between `neumann` or `dirichlet` walls, half of the box is stored: the other half mirrors it,
     evenly or oddly."""
+    file: str = "npz"
+    """Training data are given as `npz`, `netcdf`, or a folder of `csv` of different lengths."""
+    told: bool = False
+    """Whether the training file says the terms."""
 
     @property
     def shape(self) -> tuple[int, ...]:

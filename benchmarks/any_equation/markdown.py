@@ -40,6 +40,11 @@ def cell(row: Row | None) -> str:
     return (number(row["nrmse"]) if row["nrmse"] is not None else "") + lost
 
 
+def rival(row: Row | None) -> str:
+    """The mean error, with the minutes of training and the number of test trajectories."""
+    return f"{cell(row)}; {row['minutes']:g} min, n {row['n']}" if row and "n" in row else cell(row)
+
+
 def ratio(row: Row | None) -> str:
     if not row or not row.get("nrmse"):
         return ""

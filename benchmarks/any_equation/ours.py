@@ -15,27 +15,27 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import ALL, OBSERVED, PREDICTED, TESTS, Row, nrmse, summary, test_data
+from common import ALL, OBSERVED, PREDICTED, TESTS, Row, nrmse, summary, test_data, training_path
 
-SHARED = ["--processor-time", "--steps", "20"]
-"""Other work on the machine takes none of the minutes, and the encoder, which these forecasts do
-not use, is hardly trained; the operators are those of the same command without these flags."""
+SHARED = ["--processor-time"]
+"""Other work on the machine takes none of the minutes."""
+BRIEF = [*SHARED, "--steps", "20"]
+"""The encoder, which these forecasts do not use, is hardly trained; the operators are those of the
+same command without this flag."""
 FLAGS = {
-    "ours": SHARED,
-    "blind": SHARED,
-    "former": ["--operator", "gated-products"],
-    "unet": ["--operator", "unet"],
+    "ours": BRIEF,
+    "blind": BRIEF,
+    "former": [*SHARED, "--operator", "gated-products"],
+    "unet": [*SHARED, "--operator", "unet"],
 }
-MINUTES = {"ours": 1.0, "blind": 1.0, "former": 3.0, "unet": 3.0}
-TRIED = {"ours": TESTS, "blind": TESTS, "former": 8, "unet": 8}
-"""Test trajectories."""
+MINUTES = {"ours": 1.0, "blind": 1.0, "former": 10.0, "unet": 10.0}
 
 
 def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0, tests: int = 0) -> Row:
     """Train and test; a failure is a row that says so."""
     minutes = minutes or MINUTES[part]
     folder = out / name / part
-    command = ["pretrain", name, "--data", str(out / name / "train.npz"), "--minutes"]
+    command = ["pretrain", name, "--data", str(training_path(out, name)), "--minutes"]
     command += [f"{minutes:g}", "--threads", "1", "--out", str(folder), *FLAGS[part]]
     # A training that was stopped would go on, and its times would be wrong.
     shutil.rmtree(folder, ignore_errors=True)
@@ -58,7 +58,7 @@ def work(out: Path, name: str, part: str = "ours", minutes: float = 0.0, tests: 
     if usable.exists():
         row["usable_seconds"] = usable.stat().st_mtime - started
     try:
-        return row | _forecasts(out, name, folder, tests or TRIED[part])
+        return row | _forecasts(out, name, folder, tests or TESTS)
     except Exception as reason:
         traceback.print_exc()
         return {**row, "failure": f"{type(reason).__name__}: {reason}"}

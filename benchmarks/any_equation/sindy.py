@@ -22,15 +22,13 @@ from solver import irfftn, rfftn, solve, wavenumbers
 THRESHOLDS = {"strong": (0.0005, 0.005, 0.05), "weak": (0.005, 0.05)}
 """Terms below these shares of the rate are dropped."""
 DEGREE = 3
-IN_SPACE = 8
-"""Test trajectories of equations in two dimensions; each takes long."""
 SUBDOMAINS = 300
 
 
 def work(out: Path, name: str, tests: int = 0) -> Row:
     """Discover and forecast; failures are counted."""
     equation = ALL[name]
-    data, truth = test_data(out, name, tests or (TESTS if equation.ndim == 1 else IN_SPACE))
+    data, truth = test_data(out, name, tests or TESTS)
     terms = Features(equation)
     errors, found, seconds, right, reasons = [], [], [], 0, {}
     for u in data.astype(np.float64):

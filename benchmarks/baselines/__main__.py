@@ -6,7 +6,8 @@
     python benchmarks/baselines report          # docs/results/baselines.md
 
 Every part can be stopped and started again. `train` with more minutes continues the trainings that
-are there. Minutes are those of one core; Zebra has twice as many, for its two stages.
+are there. Minutes are those that one core works, however long they take on a clock; Zebra has twice
+as many, for its two stages.
 """
 
 from __future__ import annotations
@@ -76,14 +77,20 @@ def rows(chosen: list[str], methods: list[str], n: int | None) -> None:
                         "--json")  # fmt: skip
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("part", choices=("data", "train", "rows", "report"))
+    made.add_argument("--physics", default=",".join(COLUMNS))
+    made.add_argument("--method", default=",".join(METHODS))
+    made.add_argument("--minutes", type=float, default=30.0, help="processor minutes (default: 30)")
+    made.add_argument("--n", type=int)
+    return made
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("data", "train", "rows", "report"))
-    parser.add_argument("--physics", default=",".join(COLUMNS))
-    parser.add_argument("--method", default=",".join(METHODS))
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--n", type=int)
-    given = parser.parse_args()
+    given = parser().parse_args()
     chosen, methods = given.physics.split(","), given.method.split(",")
     if given.part == "data":
         data(chosen)

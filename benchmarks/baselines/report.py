@@ -26,9 +26,10 @@ steps or more.
 
 **Most measured rows are under-trained.** Every training should have {PLANNED} minutes of one core
 (Zebra {2 * PLANNED}); the last table says how many minutes each of them really had, and how large
-its network is. Read a measured row as what the method reaches with so much time, never as a
-reproduction of the published number. `python benchmarks/baselines train --minutes {PLANNED}`
-continues the trainings, `python benchmarks/baselines rows` measures them again.
+its network is. Minutes are those that the core worked, not those of a clock. Read a measured row as
+what the method reaches with so much time, never as a reproduction of the published number.
+`python benchmarks/baselines train --minutes {PLANNED}` continues the trainings,
+`python benchmarks/baselines rows` measures them again.
 
 No setting was chosen on a column of these tables. The settings are those of the preset `cpu` and
 the flags in the commands below; sizes follow from the time of a step, and hardly any other setting

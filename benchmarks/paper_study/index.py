@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from common import RESULTS, Row, read_rows
-from report import line
+from writing import line
 
 from opsplit._files import read_json, write_text
 from opsplit.baselines import TRAINED

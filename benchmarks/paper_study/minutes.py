@@ -1,4 +1,7 @@
-"""U-Nets and spectral operators after equal minutes of one core: advection-diffusion."""
+"""U-Nets after as many minutes of one core as the bundled spectral model had: advection-diffusion.
+
+The rows of the spectral model are those of the main table.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,15 @@ NAME = "advection-diffusion"
 
 def run(args: argparse.Namespace) -> None:
     torch.set_num_threads(1)
-    for family in ("spectral", "unet"):
-        for column in columns(NAME).values():
-            for method in ("direct", "pursuit"):
-                item = {"family": family, "column": column.split, "method": method,
-                        "minutes": args.minutes, "n": args.n, "seed": args.seed}  # fmt: skip
-                keep("minutes", args, item,
-                     lambda f=family, c=column, m=method: after(args, f, c.split, m))  # fmt: skip
+    for column in columns(NAME).values():
+        item = {"family": "unet", "column": column.split, "method": "pursuit",
+                "minutes": args.minutes, "n": args.n, "seed": args.seed}  # fmt: skip
+        keep("minutes", args, item, lambda c=column: after(args, c.split))
 
 
-def after(args: argparse.Namespace, family: str, column: str, method: str) -> Row:
-    """A method with a model that was trained for so many minutes of one core."""
-    folder = args.runs / f"{family}-{args.minutes:g}-minutes"
+def after(args: argparse.Namespace, column: str) -> Row:
+    """Pursuit with U-Nets that were trained for so many minutes of one core."""
+    folder = args.runs / f"unet-{args.minutes:g}-minutes"
     if (folder / "metrics.json").exists():
         model = load_model(folder)
     else:
@@ -38,6 +38,6 @@ def after(args: argparse.Namespace, family: str, column: str, method: str) -> Ro
         budget = replace(usual.budget, minutes=args.minutes)
         alone = Execution(threads=1, quiet=True, processor_time=True)
         training = replace(usual, budget=budget)
-        model = pretrain(NAME, folder, operator=family, training=training, execution=alone)
-    row = measure(model, method, columns(NAME)[column], args)
+        model = pretrain(NAME, folder, operator="unet", training=training, execution=alone)
+    row = measure(model, "pursuit", columns(NAME)[column], args)
     return {**row, "steps": model.metrics["steps"]}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable
 from pathlib import Path
 
-from common import RESULTS, Row, read_rows, summary
+import flow
+from common import Row, read_rows, summary
+from writing import NOT, cell, error, origin, pick, records, table
 
 from opsplit._files import write_text
 from opsplit.benchmark.run import Cell, Runner
 from opsplit.benchmark.tasks import COLUMNS
 from opsplit.commands.benchmark import MANY
 
-NOT = "not measured"
 ROWS = Path(__file__).parents[1] / "rows"
-FRESH = 61843
+FRESH = 34904
 """A seed of test trajectories that no choice has seen."""
 PUBLISHED_SPLITTING = (
     (50, 5.39e-05, 1.47e-03, 1.24e-03, 1.22e-01),
@@ -83,44 +82,10 @@ def run(args: argparse.Namespace) -> None:
         "short: what they took stands beside the numbers. Those of the paper had 100,000 to "
         "300,000 steps on a GPU.",
     ]
-    grids = (sizes, resolution)
+    grids = (sizes, resolution, flow.section)
     for part in (known, splitting, mixed, recipe, sweeps, wallclock, *grids, faithful, fresh):
         lines += ["", *part(args.out)]
     write_text(args.out.parent / "paper.md", "\n".join(lines) + "\n")
-
-
-def cell(row: Row | None) -> str:
-    if row is None:
-        return NOT
-    blown = f" [{row['diverged']}]" if row["diverged"] else ""
-    return f"{error(row['nrmse'])} ({error(row['median'])}){blown}"
-
-
-def error(value: float) -> str:
-    """Four decimals, or the order of what they would hide."""
-    return f"{value:.4f}" if value >= 1e-3 else f"{value:.0e}"
-
-
-def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
-
-
-def line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def origin(part: str, rows: list[Row]) -> list[str]:
-    """Where numbers come from, or what to type to have some."""
-    if not rows:
-        return ["", f"Not measured yet: `python benchmarks/paper_study {part}`."]
-    last = rows[-1]
-    return ["", f"`{last['command']}`, commit {last['commit']}, {last['hardware']}."]
-
-
-def pick(rows: list[Row], **wanted: object) -> Row | None:
-    """The line that was measured last with these facts."""
-    found = [r for r in rows if all(r["item"].get(k) == v for k, v in wanted.items())]
-    return found[-1] if found else None
 
 
 def known(folder: Path) -> list[str]:
@@ -128,14 +93,18 @@ def known(folder: Path) -> list[str]:
     lines = ["## What each method knows in advance", ""]
     lines += table(["method", "built in", "trained on"], ([*row] for row in KNOWN))
     rows = read_rows("minutes", folder)
-    lines += ["", "After equal minutes with one thread, advection-diffusion, pursuit:", ""]
+    lines += ["", "After nearly equal minutes of one core, advection-diffusion, pursuit; the "
+              "spectral row is that of the bundled model in the main table:", ""]  # fmt: skip
     columns = ("A+D", "c", "D")
+    ours = [next((r for r in records() if (r["column"], r["method"], r["family"])
+                  == (c, "pursuit", "spectral")), None) for c in columns]  # fmt: skip
+    nets = [pick(rows, family="unet", column=c, method="pursuit") for c in columns]
     body = []
-    for family in ("spectral", "unet"):
-        found = [pick(rows, family=family, column=c, method="pursuit") for c in columns]
+    for family, found in (("spectral", ours), ("unet", nets)):
         one = next((r for r in found if r), None)
-        spent = f"{one['item']['minutes']:g}, {one['steps']} steps" if one else NOT
-        body.append([family, spent, str(one["n"]) if one else "", *map(cell, found)])
+        spent = (one.get("training_minutes") or one["item"]["minutes"]) if one else None
+        body.append([family, f"{spent:.1f}" if spent else NOT, str(one["n"]) if one else "",
+                     *map(cell, found)])  # fmt: skip
     lines += table(["family", "minutes", "n", *columns], body)
     lines += origin("minutes", rows)
     lines += ["", "The bundled models, pursuit, mean over the columns of an equation (from "
@@ -258,9 +227,9 @@ def wallclock(folder: Path) -> list[str]:
     minutes = next((r["core_minutes"] for r in rows if r["item"]["method"] == "geps"), 0.0)
     return ["## Seconds per trajectory beside adaptation by gradient (Table 9)", "",
             "Published times are those of an A100, ours the seconds that one core worked. "
-            f"Trajectories per cell: {n}; errors on more of them are in the [main table]"
+            f"Trajectories per cell: {n}, enough for seconds, not for errors: see the [main table]"
             "(method.md) and the [table of baselines](baselines.md). GEPS was trained for "
-            f"{minutes:.1f} minutes of one core.",
+            f"{minutes:.1f} minutes of one core, hence its errors.",
             "", *table(["method", *columns], body), *origin("wallclock", rows)]  # fmt: skip
 
 
@@ -309,19 +278,14 @@ def resolution(folder: Path) -> list[str]:
             *origin("resolution", rows)]  # fmt: skip
 
 
-def records() -> list[Row]:
-    """The records of the main table, if they are there."""
-    file = RESULTS / "method.json"
-    return json.loads(file.read_text()) if file.exists() else []
-
-
 def faithful(folder: Path) -> list[str]:
     """The paper's networks and recipe after the minutes that they had, beside published."""
     rows = read_rows("faithful", folder)
     lines = ["## The paper's own networks", "",
              "Plain U-Nets without additions, by the paper's recipe, with a smaller encoder, after "
              "the minutes of one core beside them. All searches take one substep. Pursuit is ours; "
-             "the published rows are of a GPU and 100,000 steps or more.", ""]  # fmt: skip
+             "the published rows are of a GPU and 100,000 steps or more. The clock decided how "
+             "many trajectories a row has.", ""]  # fmt: skip
     body = []
     newest = {r["item"]["physics"]: r["item"]["mark"] for r in rows}
     for physics, mark in newest.items():
@@ -356,8 +320,9 @@ def fresh(folder: Path) -> list[str]:
     head = ["column", "beam, published", "main table, n", f"seed {FRESH}, n", "over published"]
     made = "" if last is None else f" Commit {last['commit']}, {last['hardware']}."
     return ["## A seed that no choice has seen", "",
-            "Pursuit with the bundled spectral models and the search of now. The main table has "
-            "seed 0, on which some early choices were made, and some of its rows are older.", "",
+            "Pursuit with the bundled spectral models and the search of now, measured once, with a "
+            "seed that was drawn at random. The main table has seed 0, on which some early choices "
+            "were made, and some of its rows are of older searches.", "",
             *table(head, body), "",
             f"`opsplit benchmark --method pursuit --family spectral --seed {FRESH} --n 32 --cache "
-            f"benchmarks/rows --out runs/fresh`, Navier-Stokes with `--n 8`.{made}"]  # fmt: skip
+            f"benchmarks/rows --out runs/fresh`; the cells say how many.{made}"]  # fmt: skip

@@ -18,7 +18,7 @@ from common import RESULTS
 from opsplit.errors import OpsplitError
 
 PARTS = {
-    "cost": (8, "what pursuit and beam search spend; run it on a quiet machine"),
+    "cost": (8, "what pursuit and beam search spend"),
     "growth": (1, "time and memory against operators, parts, trajectories"),
     "scaling": (32, "the paper's scaling figures: error against trials and FLOPs"),
     "sensitivity": (32, "size of the dictionary and length of the window"),
@@ -36,14 +36,14 @@ EXAMPLES = """examples:
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="python benchmarks/search_study",
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
+    parts = made.add_subparsers(dest="part", required=True, metavar="PART")
     for name, (n, words) in PARTS.items():
         part = parts.add_parser(name, help=words, description=words)
         if n > 1:
@@ -57,7 +57,11 @@ def main() -> None:
         if name == "growth":
             part.add_argument("--measure-memory", nargs=4, help=argparse.SUPPRESS)
         part.set_defaults(n=n)
-    args = parser.parse_args()
+    return made
+
+
+def main() -> None:
+    args = parser().parse_args()
     try:
         importlib.import_module(args.part).run(args)
     except OpsplitError as reason:

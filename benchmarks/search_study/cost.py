@@ -1,8 +1,9 @@
 """What the searches spend on the same windows, in one run, one thread.
 
-Paper settings for beam search: width 4, at most 5 parts, threshold 5 %, 256 operators. Every
-time is the median of three repeats, in turns, but for the beam search without shortcuts, which
-takes long and runs once; everything else ran once before to warm up.
+Paper settings for beam search: width 4, at most 5 parts, threshold 5 %, 256 operators. Seconds
+are those that the processor worked. Every time is the median of three repeats, in turns, but for
+the beam search without shortcuts, which takes long and runs once; everything else ran once before
+to warm up.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ def measure(frames: Tensor) -> Row:
             if repeat and name == SLOW:
                 continue
             made = together if "batch" in name else apart
-            began = time.perf_counter()
+            began = time.process_time()
             found[name] = way(made)
-            seconds[name].append((time.perf_counter() - began) / n)
+            seconds[name].append((time.process_time() - began) / n)
             evaluations = sum(one.meter.evaluations for one in made) / n
             spent[name] = {
                 "evaluations": evaluations,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from common import COLUMNS, RESULTS, Row, read_rows
+from common import COLUMNS, Row, read_rows
 from robustness import PUBLISHED, TRUE
-from writing import number, pick, plot, slope, source, table, with_error
+from writing import cell, number, pick, plot, slope, source, table
 
 from opsplit._files import write_json
 from opsplit.calibration import Calibration
@@ -23,7 +22,6 @@ def run(args: argparse.Namespace) -> None:
     rows = {part: read_rows(part, args.out) for part in PARTS}
     folder = args.out.parent
     text = ["# The search: pursuit beside beam and uniform search", INTRODUCTION]
-    text += accuracy()
     writers = {
         "cost": cost,
         "growth": growth,
@@ -77,58 +75,23 @@ def _share(found: Calibration, group: str, name: str) -> str:
 
 INTRODUCTION = """Written by `python benchmarks/search_study report` from the lines in
 `docs/results/search/`; the same lines, with seed, commit and hardware each, are in `search.json`.
-Advection-diffusion, spectral operators, the trajectories of the
-[main table](method.md). NRMSE is that of the main table; times are per trajectory on
-one thread."""
-
-
-# Small pieces of Markdown.
-
-
-# The sections.
-
-
-def accuracy() -> list[str]:
-    """The main table's rows of the searches, if pursuit is among them."""
-    file = RESULTS / "method.json"
-    held = json.loads(file.read_text()) if file.exists() else []
-    records = [r for r in held if r["physics"] == "advection-diffusion"]
-    if not any(r["method"] == "pursuit" for r in records):
-        return []
-    body = []
-    chosen = [r for r in records if r["method"] in ("direct", "uniform", "beam", "pursuit")]
-    for method, family in dict.fromkeys((r["method"], r["family"]) for r in chosen):
-        mine = {r["column"]: r for r in chosen if (r["method"], r["family"]) == (method, family)}
-        values = [
-            f"{number(mine[c]['nrmse'])} ± {number(mine[c]['standard_error'])}" if c in mine else ""
-            for c in COLUMNS
-        ]
-        found = [
-            " / ".join(number(v) for v in mine[c]["coefficient_mae"].values()) if c in mine else ""
-            for c in COLUMNS
-        ]
-        counts = "/".join(str(r["n"]) for r in mine.values())
-        body.append([method, family, *values, *found, counts])
-    head = ["method", "family", *COLUMNS, *(f"{c}: MAE of c / D" for c in COLUMNS), "n"]
-    commands = dict.fromkeys(f"`{r['command']}`" for r in chosen if r["method"] == "pursuit")
-    where = "[main table](method.md)"
-    return [
-        "## Accuracy",
-        table(head, body),
-        f"From the {where}; the rows of pursuit were written by {', '.join(commands)}.",
-    ]
+Advection-diffusion, spectral operators, the trajectories of the [main table](method.md). Cells are
+mean NRMSE, with the median in round brackets and the number of forecasts that blew up in square
+brackets if there are any (each counts as 1); lower is better. Seconds are those that one core
+worked. All searches take one substep per frame."""
 
 
 def cost(rows: list[Row], folder: Path) -> list[str]:
-    out = ["## Cost", "Mean per trajectory. A ratio says how many times what pursuit spends."]
+    body = []
     for row in rows:
         ways = row["ways"]
         ours = ways["pursuit"]
-        body = [
+        body += [
             [
+                row["item"]["column"],
                 name,
                 f"{w['evaluations']:,.0f}",
-                f"{w['flops'] / 1e9:.2f}",
+                f"{w['flops'] / 1e9:.2g}",
                 f"{w['seconds']:.3f}",
                 f"{w['evaluations'] / ours['evaluations']:.1f}",
                 f"{w['seconds'] / ours['seconds']:.1f}",
@@ -136,47 +99,44 @@ def cost(rows: list[Row], folder: Path) -> list[str]:
             ]
             for name, w in ways.items()
         ]
-        head = ["search", "evaluations", "GFLOP", "seconds"]
-        head += ["evaluations ratio", "seconds ratio", "fitting error"]
-        out += [f"Column {row['item']['column']}:", table(head, body)]
+    head = ["column", "search", "evaluations", "GFLOP", "seconds"]
+    head += ["evaluations ratio", "seconds ratio", "fitting error"]
     shares = ", ".join(f"{r['fits_as_well']:.0%} in {r['item']['column']}" for r in rows)
-    out.append(f"Pursuit fits at least as well as the exact beam search on {shares}.")
-    return out
+    return [
+        "## Cost",
+        "Mean per trajectory. A ratio says how many times what pursuit spends.",
+        table(head, body),
+        f"Pursuit fits at least as well as the exact beam search on {shares}.",
+    ]
 
 
 def growth(rows: list[Row], folder: Path) -> list[str]:
-    out, panels, exponents = ["## Growth"], [], []
+    panels, body = [], []
     words = {
         "operators": "operators N",
         "parts": "longest composition M",
         "trajectories": "trajectories in one batch",
     }
     for axis, label in words.items():
-        lines, body = {}, []
+        lines = {}
         for search in ("pursuit", "beam"):
             mine = [r for r in pick(rows, axis=axis, search=search) if r["seconds"]]
-            at = [r["item"]["at"] for r in mine]
-            if not mine:
+            if len(mine) < 2:
                 continue
+            at = [r["item"]["at"] for r in mine]
             lines[search] = (at, [r["seconds"] for r in mine])
-            if len(mine) > 1:
-                line = [search, label]
-                for key in ("seconds", "evaluations"):
-                    values = [r[key] for r in mine]
-                    half = len(mine) // 2
-                    line += [f"{slope(at, values):.2f}"]
-                    upper = len(at[half:]) > 1
-                    line += [f"{slope(at[half:], values[half:]):.2f}" if upper else ""]
-                exponents.append(line)
-            for r in mine:
-                cells = [search, str(r["item"]["at"]), f"{r['seconds']:.3f}"]
-                body.append([*cells, f"{r['evaluations']:,}", str(r["longest"])])
-        if body:
-            head = ["search", label, "seconds", "evaluations", "longest tried"]
-            out.append(table(head, body))
+            cells = [search, label, f"{at[0]} to {at[-1]}"]
+            for key, form in (("seconds", ".3f"), ("evaluations", ",")):
+                values = [r[key] for r in mine]
+                half = len(at) // 2
+                cells += [f"{values[0]:{form}} to {values[-1]:{form}}", f"{slope(at, values):.2f}",
+                          f"{slope(at[half:], values[half:]):.2f}"]  # fmt: skip
+            body.append(cells)
+        if lines:
             panels.append({"lines": lines, "x": label, "y": "seconds", "title": label})
-    head = ["search", "against", "seconds", "upper half", "evaluations", "upper half"]
-    out += ["Fitted exponents:", table(head, exponents)]
+    exponents = ["exponent", "of the upper half"]
+    head = ["search", "against", "range", "seconds", *exponents, "evaluations", *exponents]
+    out = ["## Growth", "An exponent is that of a power law.", table(head, body)]
     memory = pick(rows, axis="memory")
     if memory:
         body = [
@@ -195,23 +155,23 @@ def growth(rows: list[Row], folder: Path) -> list[str]:
 
 
 def scaling(rows: list[Row], folder: Path) -> list[str]:
-    out, trials, flops = ["## Scaling"], [], []
+    out, trials, flops = ["## Scaling (Figures 4 and 5)"], [], []
+    drawn, searches, exponents = [], {}, []
     for column in COLUMNS:
         found = pick(rows, column=column)
         curves = pick(found, search="uniform")
         if not curves:
             continue
         curve = curves[0]["curve"]
-        head = ["T", "fitting error", "drawn sets alone", "NRMSE", "MAE of c", "MAE of D", "GFLOP"]
-        keys = ("fit_error", "fit_error_without", "nrmse", "c_mae", "D_mae")
-        body = [
-            [str(p["trials"]), *(number(p[k], 5) for k in keys), f"{p['flops'] / 1e9:.2f}"]
+        keys = ("fit_error", "fit_error_without")
+        drawn += [
+            [column, str(p["trials"]), *(number(p[k], 5) for k in keys), cell(p),
+             *(number(p[k]) for k in ("c_mae", "D_mae")), f"{p['flops'] / 1e9:.2g}"]
             for p in curve
-        ]
-        out += [f"Column {column}, T uniform trials:", table(head, body)]
+        ]  # fmt: skip
         at = [p["trials"] for p in curve]
         exponent = slope(at, [p["fit_error_without"] for p in curve])
-        out.append(f"The drawn sets alone fit as T to the power {exponent:.2f}.")
+        exponents.append(f"{exponent:.2f} in {column}")
         named = {
             "fitting": "fit_error",
             "fitting, drawn sets alone": "fit_error_without",
@@ -223,11 +183,9 @@ def scaling(rows: list[Row], folder: Path) -> list[str]:
         title = f"{column}: uniform search"
         trials.append({"lines": lines, "x": "trials T", "y": "error", "title": title})
         others = [r for r in found if r["item"]["search"] != "uniform"]
-        body = [
-            [r["item"]["search"], f"{r['flops'] / 1e9:.2f}", f"{r['fit_error']:.2e}"]
-            for r in others
-        ]
-        out.append(table(["search", "GFLOP", "fitting error"], body))
+        for r in others:
+            cells = searches.setdefault(r["item"]["search"], [])
+            cells.append(f"{r['flops'] / 1e9:.2g}, {r['fit_error']:.1e}")
         lines = {"uniform": ([p["flops"] for p in curve], [p["fit_error"] for p in curve])}
         for name in ("beam", "pursuit"):
             for kind in ("width", "survivors", "parts"):
@@ -240,33 +198,46 @@ def scaling(rows: list[Row], folder: Path) -> list[str]:
                     x, y = [r["flops"] for r in mine], [r["fit_error"] for r in mine]
                     lines[f"{name}, {kind}"] = (x, y)
         flops.append({"lines": lines, "x": "FLOPs", "y": "fitting error", "title": column})
+    head = ["column", "T", "fitting error", "drawn sets alone", "NRMSE"]
     return [
         *out,
+        "Uniform search with T trials; it starts from the best single operator.",
+        table([*head, "MAE of c", "MAE of D", "GFLOP"], drawn),
+        f"The drawn sets alone fit as T to the power {', '.join(exponents)}.",
+        "The other searches, GFLOP and mean fitting error:",
+        table(["search", *COLUMNS], ([name, *cells] for name, cells in searches.items())),
         plot(folder / "scaling_trials.png", trials),
         plot(folder / "scaling_flops.png", flops),
     ]
 
 
 def sensitivity(rows: list[Row], folder: Path) -> list[str]:
-    def cell(found: list[Row]) -> str:
-        if not found:
-            return ""
-        values = [r["nrmse"] for r in found]
-        spread = f" ({number(min(values))} to {number(max(values))})" if len(values) > 1 else ""
-        return number(sum(values) / len(values)) + spread
+    body = []
+    for axis, published in (("operators", PUBLISHED_SIZES), ("length", PUBLISHED_LENGTHS)):
+        for at, theirs in published.items():
+            chosen = {"operators": 256, "length": 16, axis: at}
+            ours = [drawn(pick(rows, search=s, **chosen)) for s in ("beam", "pursuit")]
+            name = "N" if axis == "operators" else "L"
+            body.append([f"{name} = {at}", f"{theirs:.3f}", *ours])
+    return [
+        "## Sensitivity",
+        "Tables 7 and 8, column A+D: N operators in the dictionary, L observed frames. Fewer than "
+        "256 operators are drawn several times: means over the draws, and the range of their "
+        "means.",
+        table(["setting", "beam, published", "beam", "pursuit"], body),
+    ]
 
-    body = []
-    for size, published in PUBLISHED_SIZES.items():
-        ours = [cell(pick(rows, search=s, operators=size, length=16)) for s in ("beam", "pursuit")]
-        body.append([str(size), f"{published:.3f}", *ours])
-    head = ["operators N", "beam, published", "beam", "pursuit"]
-    words = "NRMSE in the column A+D. Fewer than 256 operators are drawn several times: mean and"
-    out = ["## Sensitivity", f"{words} range over the draws.", table(head, body)]
-    body = []
-    for length, published in PUBLISHED_LENGTHS.items():
-        found = [pick(rows, search=s, operators=256, length=length) for s in ("beam", "pursuit")]
-        body.append([str(length), f"{published:.3f}", *(cell(f) for f in found)])
-    return [*out, table(["frames L", *head[1:]], body)]
+
+def drawn(found: list[Row]) -> str:
+    """A cell over several draws of a dictionary."""
+    if not found:
+        return ""
+    values = [r["nrmse"] for r in found]
+    middle = sum(r["median"] for r in found) / len(found)
+    spread = f", {number(min(values))} to {number(max(values))}" if len(values) > 1 else ""
+    blown = sum(r["diverged"] for r in found)
+    lost = f" [{blown}]" if blown else ""
+    return f"{number(sum(values) / len(values))} ({number(middle)}){spread}{lost}"
 
 
 def robustness(rows: list[Row], folder: Path) -> list[str]:
@@ -275,7 +246,7 @@ def robustness(rows: list[Row], folder: Path) -> list[str]:
     for epsilon, published in PUBLISHED.items():
         found = {m: pick(rows, method=m, epsilon=epsilon) for m in methods}
         known = [f"{published[m]:.3f}" for m in ("direct", "beam")]
-        ours = [with_error(found[m][0]) if found[m] else "" for m in methods]
+        ours = [cell(found[m][0]) if found[m] else "" for m in methods]
         body.append([f"{epsilon:.2f}", *known, *ours])
         line = [f"{epsilon:.2f}"]
         for k in TRUE:
@@ -300,7 +271,7 @@ def robustness(rows: list[Row], folder: Path) -> list[str]:
     panel = {"lines": shown, "x": "ε (0 at the left edge)", "y": "NRMSE", "title": "perturbation"}
     return [
         "## A term that no operator knows",
-        f"{equation}; 16 frames observed, 84 predicted. NRMSE:",
+        f"Table 4: {equation}; 16 frames observed, 84 predicted.",
         table(head, body),
         "Mean of the recovered coefficients:",
         table(titles, guesses),
@@ -314,7 +285,7 @@ def noise(rows: list[Row], folder: Path) -> list[str]:
     errors, guesses, lines = [], [], {}
     for method in methods:
         found = {x: pick(rows, method=method, noise=x) for x in levels}
-        errors.append([method, *(with_error(found[x][0]) if found[x] else "" for x in levels)])
+        errors.append([method, *(cell(found[x][0]) if found[x] else "" for x in levels)])
         values = [r[0] for r in found.values() if r]
         if "c_mae" in values[0] and method != "true equation":
             cells = [
@@ -336,7 +307,7 @@ def noise(rows: list[Row], folder: Path) -> list[str]:
         "exact solver."
     )
     panel = {"lines": lines, "x": "noise (0 at the left edge)", "y": "NRMSE", "title": "noise"}
-    out = ["## Noise", words, "NRMSE:", table(["method", *titles], errors)]
+    out = ["## Noise", words, table(["method", *titles], errors)]
     out += ["Mean absolute error of c / D:", table(["method", *titles], guesses)]
     right = [r for r in rows if "right_terms" in r]
     if right:

@@ -37,11 +37,10 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if not 0 < abs(value) < 10**-digits else f"{value:.1e}"
 
 
-def with_error(row: Row) -> str:
-    spread = row["standard_error"]
-    tail = f" ± {number(spread)}" if spread is not None else ""
-    lost = f" ({row['diverged']} diverged)" if row["diverged"] else ""
-    return number(row["nrmse"]) + tail + lost
+def cell(row: Row) -> str:
+    """Mean, median, and how many forecasts blew up."""
+    lost = f" [{row['diverged']}]" if row["diverged"] else ""
+    return f"{number(row['nrmse'])} ({number(row['median'])}){lost}"
 
 
 def pick(rows: list[Row], **wanted: Any) -> list[Row]:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from opsplit._files import atomic, inside, regular
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, named
 from opsplit.settings import shown
 
 LARGEST = 2_000_000_000
@@ -26,6 +26,8 @@ DTYPES = {"F16": 2, "BF16": 2, "F32": 4, "F64": 8}
 """What numbers may be stored as, and their bytes."""
 
 Shapes = Mapping[str, tuple[int, ...]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -56,6 +58,11 @@ def usual_defaults() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that people call: with the usual defaults, and sentences for unknown arguments."""
+    return named(usual_defaults()(function))
 
 
 def dense(given: Tensor) -> Tensor:

@@ -56,6 +56,18 @@ def normal(word: str) -> str:
     return str(left) if left == right else f"{left}:{right}"
 
 
+def rounded(word: str) -> str:
+    """A boundary for people: five digits of every value.
+
+    Examples:
+        >>> from opsplit.boundary import rounded
+        >>> rounded("dirichlet=20.00003907:neumann")
+        'dirichlet=20:neumann'
+    """
+    ends = [f"{kind}={value:.5g}" if value else kind for kind, value in sides(word)]
+    return ":".join(dict.fromkeys(ends))
+
+
 def is_boundary(word: str) -> bool:
     """Whether a word says what the ends of an axis are."""
     try:

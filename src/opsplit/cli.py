@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from opsplit._interrupts import waiting_interrupts
 from opsplit._text import plain, safe_streams, say
 from opsplit._version import __version__
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, nearest
 
 if TYPE_CHECKING:
     from opsplit.commands.common import Common
@@ -50,7 +50,7 @@ def parse(arguments: list[str]) -> Common:
     """The command and its settings; wrong arguments end in a sentence and exit code 2."""
     import tyro
 
-    from opsplit.commands.help import nearest, overview, plain_flags
+    from opsplit.commands.help import lengths, overview, plain_flags
 
     name = arguments[0] if arguments else "--help"
     if name in ("--help", "-h", "help"):
@@ -62,6 +62,7 @@ def parse(arguments: list[str]) -> Common:
         _end(f"{asked}{nearest(name, COMMANDS)} {known}", 2)
     # Only the command that was asked for is imported: the others take as long again.
     chosen, rest = command_class(name).for_arguments(arguments[1:])
+    rest = lengths(rest)
     # Nobody types None: an option that is not given is left out.
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
     return tyro.cli(

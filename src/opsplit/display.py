@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,34 @@ def _words(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
+def without_zeros(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
+    """Rows without those named columns that hold nothing but zeros."""
+    idle = [name for name in names if not any(row[name] for row in rows)]
+    return [{k: v for k, v in row.items() if k not in idle} for row in rows]
+
+
+def interval(low: float, high: float) -> str:
+    """An interval with so many digits that its ends differ.
+
+    Examples:
+        >>> from opsplit.display import interval
+        >>> interval(0.7107371, 0.7107433), interval(0.5, 2.0)
+        ('0.7107371 to 0.7107433', '0.5 to 2')
+    """
+    width, size = high - low, max(abs(low), abs(high))
+    if not (math.isfinite(size) and width > 0):
+        return f"{low:.5g} to {high:.5g}"
+    digits = min(max(4, math.ceil(math.log10(size / width)) + 2), 15)
+    return f"{low:.{digits}g} to {high:.{digits}g}"
+
+
 def new_axes(ax: Axes | None) -> Axes:
     """The given axes, or those of a new figure."""
     if ax is not None:
+        if not hasattr(ax, "pcolormesh"):
+            raise OpsplitError(
+                f"ax must be axes of matplotlib, as pyplot.gca() gives them, got {ax!r:.60}."
+            )
         return ax
     from matplotlib import pyplot
 
@@ -58,6 +84,11 @@ def colour_limits(values: np.ndarray) -> dict[str, Any]:
         limit = max(-low, high) or 1.0
         return {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     return {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1.0}
+
+
+def middle(field: Any) -> Any:
+    """A plane as it is, of a volume the plane in the middle of z."""
+    return field if field.ndim == 2 else field[..., field.shape[-1] // 2]
 
 
 def plot_fields(
@@ -82,8 +113,7 @@ def plot_fields(
         image: Any = axes.pcolormesh(moments, x, values.T, shading="nearest", **style)
         axes.set(xlabel="time", ylabel="x", title=name)
     else:
-        shown = values[frame]
-        shown = shown if shown.ndim == 2 else shown[..., shown.shape[-1] // 2]
+        shown = middle(values[frame])
         box = (0, extent[0], 0, extent[1])
         image = axes.imshow(shown.T, origin="lower", extent=box, **style)
         axes.set(xlabel="x", ylabel="y", title=f"{name}, t = {moments[frame]:.4g}")

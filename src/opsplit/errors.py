@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
 
 
 class OpsplitError(ValueError):
@@ -22,6 +25,40 @@ class OpsplitError(ValueError):
 
 class NotFittedError(OpsplitError, AttributeError):
     """Something was asked for that only a fit knows."""
+
+
+class ArgumentError(OpsplitError, TypeError):
+    """A function was called with an argument that it does not have."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A question that names what was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, list(known), 1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def named(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function; an argument that it does not have is answered with those that it has."""
+    known = [name for name in signature(function).parameters if name != "self"]
+    home = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*given: P.args, **told: P.kwargs) -> R:
+        for name in told:
+            if name not in known:
+                raise ArgumentError(
+                    f"{home}() has no argument {name!r:.60}.{nearest(name, known)} "
+                    f"It takes {', '.join(known)}."
+                )
+        return function(*given, **told)
+
+    return checked
 
 
 class OpsplitWarning(UserWarning):

@@ -17,7 +17,7 @@ from opsplit._files import atomic, regular
 from opsplit._memory import check_room
 from opsplit._tensors import chosen_numbers, dense, usual_defaults
 from opsplit.display import channel_number, html_facts, plot_fields
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, named
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
 
@@ -130,6 +130,7 @@ class Trajectories:
         facts |= {k: f"{v.min():.4g} to {v.max():.4g}" for k, v in self.coefficients.items()}
         return html_facts("Trajectories", facts)
 
+    @named
     def plot(
         self,
         ax: Axes | None = None,

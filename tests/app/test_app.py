@@ -139,6 +139,7 @@ def test_the_answer_has_everything(answer: job.Answer) -> None:
     assert answer.task.title in text
     assert "differs from the truth by <b>" in text
     assert views.film(answer).startswith("<iframe")
+    assert "nan" not in text
 
 
 def test_the_snippet_gives_the_same(answer: job.Answer) -> None:

@@ -79,3 +79,18 @@ def test_the_exact_flows_have_only_the_error_of_the_splitting() -> None:
         u.double(), {k: torch.full((2,), v) for k, v in TRUE.items()}, torch.tensor([PHYSICS.dt])
     )[:, 0]
     assert torch.allclose(alone(alone(u, "beta"), "gamma").double(), both, atol=1e-5)
+
+
+def test_fine_modes_and_the_parts_of_the_truth() -> None:
+    import torch
+    from flow import FINE, fine, true_parts
+
+    from opsplit import load_model
+
+    x = torch.arange(64, dtype=torch.float64) * 2 * torch.pi / 64
+    slow, fast = torch.cos((FINE - 1) * x), torch.cos(FINE * x)
+    assert torch.allclose(fine((slow + fast).expand(64, 64)), fast.expand(64, 64), atol=1e-12)
+    dictionary = load_model("navier-stokes", "spectral").dictionary
+    euler, heat = true_parts(load_model("navier-stokes", "spectral"), 1e-3)
+    assert float(dictionary.coefficients["advection"][euler]) == 1
+    assert float(dictionary.coefficients["nu"][heat]) == pytest.approx(1e-3, rel=0.2)

@@ -148,7 +148,7 @@ width = 8
 decoder_width = 16
 
 [training]
-codes = "random"
+seed = 3
 
 [training.budget]
 steps = 3

@@ -57,7 +57,13 @@ def test_known_lengths_decide() -> None:
 
 @pytest.mark.parametrize(
     "text, letters",
-    [("t,x", "tx"), ("tx", "tx"), ("n,t,c,x,y", "ntcxy"), ("trajectory,time,channel,x", "ntcx")],
+    [
+        ("t,x", "tx"),
+        ("tx", "tx"),
+        ("n,t,c,x,y", "ntcxy"),
+        ("trajectory,time,channel,x", "ntcx"),
+        ("run,time,x", "ntx"),
+    ],
 )
 def test_names_of_axes(text: str, letters: str) -> None:
     assert parse_axes(text) == parse_axes(text.split(",")) == letters
@@ -80,7 +86,7 @@ def test_arrays_in_memory(kind: Callable[[Any], Any]) -> None:
     assert held.grid == Grid((16,), (4.0,)) and held.dt == 0.5 and held.uniform
     assert held.known == {"dt", "extent"}
     assert held.understood[0] == "Read as (time 7, channel 2, x 16), a guess from the lengths."
-    assert any("taken as periodic" in line for line in held.understood)
+    assert any("periodic, unless the frames show walls" in line for line in held.understood)
 
 
 def test_every_guess_is_said() -> None:
@@ -369,3 +375,16 @@ def test_what_is_masked_is_missing(kind: type) -> None:
     times = np.ma.masked_array(np.arange(5.0), mask=np.arange(5) == 2)
     with pytest.raises(OpsplitError, match="times must increase"):
         opsplit.read(values, times=times)
+
+
+@pytest.mark.parametrize(("name", "axes"), [("u", "tx"), ("usol", "xt"), ("uu", "xt")])
+def test_as_many_times_as_points(name: str, axes: str, tmp_path: Path) -> None:
+    """The name of a field from MATLAB tells the order, and the guess is said."""
+    t, x = 0.1 * np.arange(32), np.linspace(0, 1, 32, endpoint=False)
+    u = np.sin(2 * np.pi * (x - t[:, None]))
+    np.savez(tmp_path / "a.npz", **{name: u if axes == "tx" else u.T}, t=t, x=x)
+    found = opsplit.read(tmp_path / "a.npz")
+    np.testing.assert_allclose(found.frames(0, slice(None))[:, 0], u, atol=1e-6)
+    assert any("equally long" in words for words in found.understood)
+    given = opsplit.read(tmp_path / "a.npz", axes=axes)
+    assert not any("equally long" in words for words in given.understood)

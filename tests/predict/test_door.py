@@ -14,6 +14,7 @@ import xarray
 
 import opsplit
 from opsplit import Grid, OperatorSplitter, OpsplitError, OpsplitWarning, Trajectories
+from opsplit.cli import main
 from opsplit.errors import no_warnings
 from opsplit.io.assemble import Flags
 from opsplit.model import Model
@@ -247,6 +248,13 @@ def test_forecasts_are_on_the_points_that_were_given(x: np.ndarray, tmp_path: Pa
     s = OperatorSplitter("advection-diffusion").fit(tmp_path / "a.npz")
     np.testing.assert_allclose(s.predict(10)[:, 0], truth, atol=1e-4)
     assert s.score(truth) > -1e-4
+    middle, lower, upper = s.predict(10, return_interval=0.9)
+    np.testing.assert_array_equal(middle, s.predict(10))
+    np.testing.assert_allclose(upper + lower, 2 * middle, atol=1e-5)
+    assert (upper > lower).all()
+    command = ["predict", str(tmp_path / "a.npz"), "--model", "advection-diffusion"]
+    main([*command, "--out", str(tmp_path / "out"), "--report", str(tmp_path / "page.html")])
+    assert "90% +-" in (tmp_path / "out" / "numbers.csv").read_text().splitlines()[0]
     again = OperatorSplitter.load(s.save(tmp_path / "saved"))
     np.testing.assert_array_equal(again.predict(10), s.predict(10))
     field = xarray.DataArray(u, {"time": t, "x": x}, ("time", "x"))

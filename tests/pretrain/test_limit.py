@@ -123,7 +123,7 @@ def test_white_noise_is_measured_and_a_signal_is_none(size: float, seed: int) ->
 def test_noise_is_not_taken_for_missing_terms_nor_missing_terms_for_noise() -> None:
     clean = planted({"D": (PLANTED["diffusion"][0], torch.tensor([0.1]))})
     noise = torch.randn(clean.data.shape, generator=torch.Generator().manual_seed(1))
-    noisy = replace(clean, data=clean.data + 3e-3 * noise)
+    noisy = replace(clean, data=clean.data + 0.02 * noise)
     one = learn(Evidence(noisy, 1.0), "D", mechanisms(noisy)["D"])
     assert float(one.error.mean()) > 0.05 and not is_weak(one)
     # The same error by another cause: the fields follow no equation of motion.
@@ -135,13 +135,13 @@ def test_noise_is_not_taken_for_missing_terms_nor_missing_terms_for_noise() -> N
 
 
 def test_noise_does_not_make_a_structure_that_lacks_a_term_seem_as_good() -> None:
-    """With noise in both, errors are nearly equal; without it, one leaves much and one nothing."""
+    """With noise in both, errors are of one size; without it, one leaves much and one nothing."""
     clean = planted({"h": (family(("",), ("@",)), torch.tensor([-1.0, 0.22]))}, per_value=3)
     noise = torch.randn(clean.data.shape, generator=torch.Generator().manual_seed(1))
-    noisy = replace(clean, data=clean.data + 0.01 * noise)
+    noisy = replace(clean, data=clean.data + 0.1 * noise)
     one = learn(Evidence(noisy, 1.0), "h", mechanisms(noisy)["h"])
     lacking, whole, *_ = one.rivals
-    assert lacking.error < 1.1 * whole.error and len(lacking.terms) < len(whole.terms)
+    assert lacking.error < 1.5 * whole.error and len(lacking.terms) < len(whole.terms)
     assert set(used_terms(one)) == {"derivatives", "products"} and not is_weak(one)
 
 

@@ -71,7 +71,7 @@ def test_everything_is_there_in_order(line: Fitted, tmp_path: Path) -> None:
     )  # fmt: skip
     wanted = [
         "Explained: one step leaves", "NRMSE", "\n<td>skill", "Beyond the trained", "Coefficients",
-        splitter.equation_, "Observation and forecast", "the truth", "size of the error",
+        splitter.equation_, "Observation and forecast", "truth right of it", "size of the error",
         "half width of the 90 % band", "Error", "Compositions", splitter.composition_.label,
         "Numbers", "What was read", "Read as told.", "64 points", "Glossary",
         "opsplit predict u.npy", "abc", torch.__version__, np.__version__,

@@ -167,8 +167,7 @@ def _files(
     forecast_figure(splitter, forecast, picture)
     lower = upper = None
     if splitter.has_band_:
-        ends = splitter.predict(task.steps, return_interval=0.9)[1:]
-        lower, upper = (e.data[0] if isinstance(e, opsplit.Trajectories) else e for e in ends)
+        lower, upper = splitter.band(splitter.forecast(task.steps, deviation=True))
     write_report(
         page, splitter, forecast, lower=lower, upper=upper, truth=truth,
         facts={"file": task.title}, understood=[], notes=splitter.notes_,

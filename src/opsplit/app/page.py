@@ -256,7 +256,7 @@ def _file_inputs(gr: Any, limits: Limits) -> Inputs:
     fitting = ["auto", *bundled()]
     file = gr.File(
         label=f"Up to {limits.upload_mb:g} MB: .npy, .npz, .csv, .h5, .nc or .mat",
-        file_types=[".npy", ".npz", ".csv", ".tsv", ".txt", ".h5", ".hdf5", ".nc", ".mat"],
+        file_types=[".npy", ".npz", ".csv", ".tsv", ".txt", ".dat", ".h5", ".hdf5", ".nc", ".mat"],
         type="filepath", elem_id="upload",
     )  # fmt: skip
     with gr.Row():

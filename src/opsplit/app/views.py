@@ -15,8 +15,8 @@ import opsplit
 from opsplit._text import percent
 from opsplit.app.job import Answer, Progress
 from opsplit.app.samples import Knob, constants
-from opsplit.display import html_table
-from opsplit.report.animation import Colours, film_picks
+from opsplit.display import html_table, middle
+from opsplit.report.animation import Colours, film_picks, plane_ratio, plane_words
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -134,7 +134,13 @@ def described(content: opsplit.Description, name: str, findings: list[opsplit.Fi
     wrong = [f for f in findings if f.verdict != "ok"]
     first = f"All {len(findings)} checks passed." if not wrong else f"{len(wrong)} to look at:"
     # The same words as on the command line, where a setting is a flag.
-    said = {f.check: re.sub(r"add --(\w+) \(or \1=\)", r"fill in \1", f.words) for f in wrong}
+    said = {
+        f.check: re.sub(
+            r"; say --boundary .*", ", which the search tries as well.",
+            re.sub(r"add --(\w+) \(or \1=\)", r"fill in \1", f.words),
+        )
+        for f in wrong
+    }  # fmt: skip
     rows = "".join(f"<li><b>{escape(k)}</b>: {escape(words)}</li>" for k, words in said.items())
     words = str(content).replace(recording.source, name)
     whole = escape("\n".join([words, "", *map(str, findings)]))
@@ -148,19 +154,19 @@ def described(content: opsplit.Description, name: str, findings: list[opsplit.Fi
 def found(answer: Answer) -> str:
     """The equation, its coefficients beside the true ones, and the errors of the methods."""
     splitter, sample = answer.splitter, answer.task.sample
-    rows = []
-    for name, value in splitter.coefficients_.items():
-        row: dict[str, Any] = {"coefficient": name, "found": value}
-        if splitter.coefficient_intervals_:
-            low, high = splitter.coefficient_intervals_.get(name, (float("nan"),) * 2)
-            row["90 % interval"] = f"{low:.4g} to {high:.4g}"
-        if sample is not None:
-            row["true"] = {**constants(sample.equation), **sample.coefficients}.get(name, "")
-        rows.append(row)
+    true = {} if sample is None else {**constants(sample.equation), **sample.coefficients}
+    rows = splitter.coefficient_rows([name for name, value in true.items() if value])
+    if true:
+        # Beside the value that was found, also on a narrow screen.
+        rows = [
+            {"coefficient": (name := row.pop("coefficient")), "found": row.pop("value"),
+             "true": true.get(name, ""), **row}
+            for row in rows
+        ]  # fmt: skip
     text = f'<p class="equation" style="font-size:1.25rem">{splitter.equation_.html}</p>'
     text += html_table(rows, "Coefficients") if rows else ""
-    if rows and not splitter.coefficient_intervals_:
-        text += f"<p><small>{splitter.no_intervals()}</small></p>"
+    if rows and (missing := splitter.no_intervals()):
+        text += f"<p><small>{escape(missing)}</small></p>"
     if answer.errors:
         ranked = sorted(answer.errors.items(), key=lambda item: item[1])
         text += html_table(
@@ -240,7 +246,7 @@ def _lines(
         labels = {"truth": "truth", "forecast": "forecast", "direct": alone, "error": error}
     return {
         "name": observed.channels[0], "low": low, "high": high, "picks": picks,
-        "extent": observed.grid.extent[0], "columns": 1,
+        "end": _end(observed.grid), "columns": 1, "words": "", "ratio": "",
         "lines": [{"name": labels[name], **styles[name]} for name in order],
         "screens": [], "scales": [],
         "data": {"lines": [[path(runs[n][i]) for i in picks] for n in order], "films": []},
@@ -258,7 +264,8 @@ def _fields(
         name = observed.channels[channel]
         colours = Colours.of(before[:, channel], after[:, channel])
         forecast = np.concatenate([before, after])[:, channel]
-        runs = {f"{name}, forecast": (forecast, colours)}
+        alone = f"{name}, observed, then forecast"
+        runs = {f"{name}, forecast" if truth is not None else alone: (forecast, colours)}
         scales.append(_scale(name, colours))
         if truth is not None:
             gap = np.abs(after - truth)[:, channel]
@@ -270,18 +277,20 @@ def _fields(
             runs[f"{name}, error"] = (np.concatenate([empty, gap]), errors)
             scales.append(_scale(f"error of {name}", errors))
         for words, (frames, used) in runs.items():
-            made = [used.picture(_plane(frames[i])) for i in picks]
+            made = [used.picture(middle(frames[i])) for i in picks]
             films.append(made)
             screens.append({"name": words, "first": made[0]})
     return {
         "columns": len(screens) // shown if truth is not None else len(screens),
-        "name": "", "low": 0.0, "high": 0.0, "extent": 0.0, "picks": picks, "lines": [],
+        "name": "", "low": 0.0, "high": 0.0, "end": 0.0, "picks": picks, "lines": [],
+        "words": plane_words(observed.grid), "ratio": plane_ratio(observed.grid),
         "screens": screens, "scales": scales, "data": {"lines": [], "films": films},
     }  # fmt: skip
 
 
-def _plane(field: np.ndarray) -> np.ndarray:
-    return field if field.ndim == 2 else field[..., field.shape[-1] // 2]
+def _end(grid: opsplit.Grid) -> float:
+    """Where a profile ends: the right end of a periodic axis is the left one again."""
+    return grid.extent[0] if grid.boundary[0] == "periodic" else float(grid.axes()[0][-1])
 
 
 def _scale(what: str, colours: Colours) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit.benchmark.marks import evenly
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.metrics import nrmse
@@ -69,7 +69,7 @@ class Comparison:
         return Rollout(self.observed, self.future, self.predictions, "\n".join(lines), alone or {})
 
 
-@usual_defaults()
+@public
 def compare(
     model: str | Path | Model,
     observed: Trajectories,

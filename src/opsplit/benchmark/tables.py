@@ -30,6 +30,14 @@ CHOICES = (
     "data; its error is that of numbers stored in single precision."
 )
 """Which choices have seen test trajectories."""
+DIRECT = (
+    "disco is the paper's network by the paper's recipe; direct is the operator that the "
+    "hypernetwork of a bundled model reads from the frames."
+)
+SECONDS = (
+    "Seconds are those of a clock, on the machine beside them, which other work may have shared: "
+    "they do not compare methods. Minutes of training are those of one core."
+)
 
 
 def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
@@ -65,7 +73,7 @@ def markdown(records: list[dict[str, Any]], title: str, command: str) -> str:
             _line([r["column"], r["method"], r["family"] or "", name, f"{value:.4g}"])
             for name, value in r["coefficient_mae"].items()
         ]
-    lines += ["", "## Cost and origin", ""]
+    lines += ["", "## Cost and origin", "", SECONDS, ""]
     later = f"mean without the first {LOOKED_AT}"
     lines += [_line(["method", "family", "column", "n", later, "largest", "fit error",
                      "seconds per trajectory", "operator evaluations", "training minutes",
@@ -122,7 +130,8 @@ def _errors(records: list[dict[str, Any]], columns: list[Column]) -> list[str]:
             lines.append(_line([method, family or _budget(found), *cells, counts]))
     reasons = {m: why for c in columns for m, why in c.excluded.items()}
     measured = {r["method"] for r in records}
-    return lines + [f"\n{m}: {why}." for m, why in reasons.items() if m in measured]
+    notes = [f"\n{m}: {why}." for m, why in reasons.items() if m in measured]
+    return [*lines, *notes, *([f"\n{DIRECT}"] if {"disco", "direct"} <= measured else [])]
 
 
 def _budget(found: list[dict[str, Any] | None]) -> str:
@@ -145,7 +154,7 @@ def _beside_beam(records: list[dict[str, Any]]) -> list[str]:
             both = beam["errors"].keys() & ours["errors"].keys()
             theirs, own = (sum(r["errors"][i] for i in both) / len(both) for r in (beam, ours))
             rows.append([ours["column"], ours["family"], str(len(both)), _number(theirs),
-                         _number(own), f"{own / theirs:.2f}"])  # fmt: skip
+                         _number(own), f"{own / theirs:.1g}"])  # fmt: skip
     if not rows:
         return []
     head = ["column", "family", "n", "beam", "pursuit", "ratio"]

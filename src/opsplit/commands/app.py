@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from opsplit._text import say
 from opsplit.commands.common import Common
@@ -26,6 +27,7 @@ class App(Common):
     """Longest search of a visitor."""
     max_mb: float = 50
     """Largest file of a visitor."""
+    without: ClassVar[tuple[str, ...]] = ("out", "seed", "device", "json", "force")
 
     def check(self) -> None:
         super().check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from opsplit._text import say, to_json
 from opsplit.commands.describe import ReadFlags
@@ -29,6 +29,7 @@ class Check(ReadFlags, Spread):
     """The model that knows the coefficients (default: found by their names)."""
     every: bool = False
     """Check every file by itself that is named, in a folder, or meant by a pattern."""
+    without: ClassVar[tuple[str, ...]] = ("out", "seed", "force")
 
     def run(self) -> None:
         self.check()

@@ -39,6 +39,9 @@ class Common:
     accumulates: ClassVar[bool] = False
     """Whether runs with other settings add to the same folder."""
 
+    without: ClassVar[tuple[str, ...]] = ()
+    """Flags of every command that this one does not have, because they would do nothing."""
+
     @classmethod
     def for_arguments(cls, arguments: list[str]) -> tuple[type[Common], list[str]]:
         """The command whose flags these arguments are, and the arguments that are flags of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -69,6 +69,7 @@ class Describe(ReadFlags):
         tyro.conf.arg(help="Only compare shapes: do not fit the models, which takes seconds."),
     ] = True
     """Fit the models to the last frames and say how much of the change each explains."""
+    without: ClassVar[tuple[str, ...]] = ("out", "seed", "device", "force")
 
     def run(self) -> None:
         self.check()

@@ -334,16 +334,14 @@ class Predict(Fit):
         assert self.out is not None
         fitted = self.fit()
         splitter, recording = fitted.splitter, fitted.recording
-        forecast = splitter.forecast(self.steps)
+        forecast = splitter.forecast(self.steps, deviation=splitter.has_band_)
         frames = forecast.frames.cpu().numpy()
         begin = recording.times[fitted.after - 1]
         path = write_forecast(
             recording, frames, begin + forecast.times.numpy(), self.out,
             coefficients=splitter.coefficients_,
         )  # fmt: skip
-        lower = upper = None
-        if splitter.has_band_:
-            _, lower, upper = splitter.predict(self.steps, return_interval=0.9)
+        lower, upper = splitter.band(forecast) if splitter.has_band_ else (None, None)
         truth = future(recording, fitted.after, self.steps, splitter.dt_)
         verdict = splitter.verdict_
         if truth is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from tyro.constructors import (
 from opsplit._version import __version__
 from opsplit.commands.common import Common
 from opsplit.commands.spread import Spread
+from opsplit.errors import nearest
 
 GROUPS = {
     "See it work": ("demo", "app"),
@@ -62,10 +62,20 @@ def _line(name: str, command: type[Common]) -> str:
     return textwrap.fill(first, 79, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A question that names what was probably meant, or nothing."""
-    found = difflib.get_close_matches(word, list(known), 1)
-    return f" Did you mean {found[0]}?" if found else ""
+def lengths(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which `--extent 1,2`, as people write it, is `--extent 1 2`.
+
+    Examples:
+        >>> from opsplit.commands.help import lengths
+        >>> lengths(["--extent", "1,2", "--axes", "t,x,y"])
+        ['--extent', '1', '2', '--axes', 't,x,y']
+    """
+    found: list[str] = []
+    flag = ""
+    for word in arguments:
+        flag = word if word.startswith("--") else flag
+        found += word.replace(",", " ").split() if flag == "--extent" else [word]
+    return found
 
 
 def missing_file(file: Path) -> str:
@@ -101,7 +111,9 @@ def plain_flags() -> ConstructorRegistry:
         found = ConstructorRegistry.get_struct_spec(info)
         if not isinstance(found, StructConstructorSpec):
             return None
-        flags = sorted(map(_flag, found.fields), key=lambda flag: _rank(info.type, flag.name))
+        without = info.type.without if issubclass(info.type, Common) else ()
+        flags = [_flag(flag) for flag in found.fields if flag.name not in without]
+        flags.sort(key=lambda flag: _rank(info.type, flag.name))
         return replace(found, fields=tuple(flags))
 
     return registry

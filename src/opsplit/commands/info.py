@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
@@ -23,6 +23,7 @@ class Info(Common):
 
     target: Annotated[str | None, tyro.conf.Positional] = None
     """A bundled model or physics name, a folder, or an .npz file."""
+    without: ClassVar[tuple[str, ...]] = ("out", "seed", "device", "force")
 
     def run(self) -> None:
         self.check()

@@ -29,7 +29,7 @@ from opsplit.dictionary.storage import (
     wrong_format,
 )
 from opsplit.display import html_table, new_axes
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, named
 from opsplit.grid import Grid
 from opsplit.hypernetwork.decoder import Decoder
 from opsplit.operators import Linear, OperatorFamily, UserFunction
@@ -117,6 +117,7 @@ class OperatorDictionary:
         ]  # fmt: skip
         return html_table(rows, f"{len(self)} operators")
 
+    @named
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients of all operators, one row per coefficient.
 

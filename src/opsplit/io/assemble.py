@@ -15,6 +15,7 @@ from opsplit.grid import Grid
 from opsplit.io.axes import in_words, parse_axes
 from opsplit.io.parts import Part, gather
 from opsplit.io.recording import Changes, Recording
+from opsplit.io.rounded import unrounded
 from opsplit.trajectories import IMAGINARY, imaginary_share, is_positive, rounded, unmasked
 
 SAME = 1e-6
@@ -90,6 +91,12 @@ def assemble(raw: Raw, flags: Flags) -> Recording:
     where, words = raw.source, in_words(raw.axes, raw.shape)
     said = [f"Read as {words}{', a guess from the lengths' if raw.guessed_axes else ''}."]
     said += raw.said
+    alike = [a for a in raw.space if raw.guessed_axes and raw.size(a) == raw.size("t")]
+    if alike:
+        said.append(
+            f"Time and {alike[0]} are equally long: name the axes in their order "
+            "(such as axes x,t) if it is the other way round."
+        )
     if min(raw.shape) < 1 or raw.size("t") < 2:
         few = "no values" if 0 in raw.shape else "a single frame: dynamics need at least 2 frames"
         raise OpsplitError(f"{where}: Read as {words}, that is {few}.")
@@ -214,6 +221,7 @@ def _times(raw: Raw, flags: Flags, said: list[str], guessed: dict[str, str]) -> 
         times = times[:count]
     if len(times) != count:
         raise OpsplitError(f"{where}: {count} frames need as many times, it has {len(times)}.")
+    times = unrounded(times)
     steps = np.diff(times)
     if not (np.isfinite(times).all() and (steps > 0).all()):
         first = int(np.flatnonzero(~(steps > 0))[0]) if len(steps) else 0
@@ -267,7 +275,9 @@ def _boundary(raw: Raw, flags: Flags, guessed: dict[str, str]) -> tuple[str, ...
             _refuse(raw.source, "boundaries", ",".join(held), ",".join(given))
         return held
     if given is None:
-        guessed["boundary"] = "Nothing says what the boundaries are: they are taken as periodic."
+        guessed["boundary"] = (
+            "Nothing says what the boundaries are: periodic, unless the frames show walls."
+        )
     return given or ("periodic",) * ndim
 
 
@@ -306,7 +316,7 @@ def _extent(
 
 
 def _spacing(where: str, a: str, points: np.ndarray, count: int) -> tuple[float, float]:
-    points = np.asarray(points, dtype=np.float64).ravel()
+    points = unrounded(points)
     if len(points) != count:
         raise OpsplitError(f"{where}: {count} points along {a} have {len(points)} coordinates.")
     spacing = float(points[-1] - points[0]) / max(1, count - 1)

@@ -11,7 +11,30 @@ from opsplit.errors import OpsplitError
 WORDS = {"n": "trajectory", "t": "time", "c": "channel", "x": "x", "y": "y", "z": "z"}
 SYNONYMS = {
     **{word: letter for letter, word in WORDS.items()},
-    **dict.fromkeys(("n", "trajectories", "sample", "samples", "batch", "member", "case"), "n"),
+    **dict.fromkeys(
+        (
+            "n",
+            "trajectories",
+            "sample",
+            "samples",
+            "batch",
+            "member",
+            "case",
+            "run",
+            "runs",
+            "sim",
+            "simulation",
+            "simulations",
+            "realization",
+            "realisation",
+            "trial",
+            "trials",
+            "experiment",
+            "ensemble",
+            "replicate",
+        ),
+        "n",
+    ),
     **dict.fromkeys(("t", "times", "frame", "frames", "step", "steps"), "t"),
     **dict.fromkeys(
         (

@@ -25,6 +25,8 @@ from opsplit.terms import terms_from
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Other ways are inflated beyond what is asked for."""
 OURS = {"data", "times", "extent", "boundary", "channels"}
+MATLABS = {"usol", "uu"}
+"""Fields with these names came from MATLAB files `(x, t)`."""
 
 
 def of_npz(path: Path, flags: Flags) -> Raw:
@@ -38,7 +40,9 @@ def of_npz(path: Path, flags: Flags) -> Raw:
                 raise OpsplitError(f"{path} holds two arrays of one name.")
             heads = {name: _head(path, archive, name) for name in names}
     if not heads:
-        raise OpsplitError(f"{path} cannot be read by numpy: it holds no arrays.")
+        raise OpsplitError(
+            f"{path} cannot be read by numpy: it holds no arrays; save your array with numpy.save."
+        )
     lines = [head for head in heads.values() if sum(n > 1 for n in head.shape) < 2]
     check_small(f"{path}: what is beside the field", sum(_bytes(head) // 8 for head in lines))
     if heads.keys() >= OURS:
@@ -59,7 +63,7 @@ def of_npz(path: Path, flags: Flags) -> Raw:
         return _ours(path, heads["data"], others)
     numbers = {k: v for k, v in others.items() if v.dtype.kind in "fiumM" and v.size}
     held = {k: (heads[k].shape, heads[k].dtype, _slicer(path, k, heads[k])) for k in fields}
-    raw = of_fields(str(path), "npz", held, numbers, flags)
+    raw = of_fields(str(path), "npz", held, numbers, flags, time_last=held.keys() <= MATLABS)
     return replace(raw, terms=_terms(path, others))
 
 

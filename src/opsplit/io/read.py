@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplit._files import regular
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit._text import plain
 from opsplit.errors import OpsplitError
 from opsplit.io.assemble import Flags, Raw, assemble
@@ -57,6 +57,7 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
+    ".dat": "csv",
 }
 STORES = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
 """Files by which a folder is a Zarr store."""
@@ -64,7 +65,7 @@ WORDS = {"npy": "by numpy", "npz": "by numpy", "hdf5": "as HDF5", "netcdf": "as 
          "mat": "as a MATLAB file"}  # fmt: skip
 
 
-@usual_defaults()
+@public
 def read(
     source: Any,
     *,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public, usual_defaults
 from opsplit.errors import OpsplitError
 from opsplit.grid import Grid
 from opsplit.settings import Between, argument
@@ -138,12 +138,12 @@ class Physics(ABC):
         initial = self.initial_fields(n * fields, generator, "dictionary")
         return self._trajectories(initial, coefficients, self.frames)
 
-    @usual_defaults()
+    @public
     def generate(
         self,
         split: str,
-        n: int,
-        seed: int,
+        n: int = 1,
+        seed: int = 0,
         frames: int | None = None,
         given: Mapping[str, float] | None = None,
     ) -> Trajectories:

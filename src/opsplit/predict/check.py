@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit._text import percent
 from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError, no_warnings
@@ -70,7 +70,7 @@ class Finding:
         return asdict(self)
 
 
-@usual_defaults()
+@public
 def check(
     data: Any,
     model: str | None = None,

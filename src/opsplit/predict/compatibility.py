@@ -52,6 +52,7 @@ class Code(StrEnum):
     MEMORY = "memory"
     STILL = "still"
     HOLES = "holes"
+    FRONTS = "fronts"
 
 
 class Severity(StrEnum):
@@ -73,6 +74,7 @@ UNLIKE = frozenset(
         Code.WEAK_OPERATORS,
         Code.ALIKE,
         Code.STILL,
+        Code.FRONTS,
     }
 )
 """Issues that make data unlike those a model was calibrated on: intervals no longer hold."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
@@ -112,7 +112,7 @@ class Description:
         return "\n".join(_lines(self.to_json(), self.models))
 
 
-@usual_defaults()
+@public
 def describe(
     data: Any,
     *,

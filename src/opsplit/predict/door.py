@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from opsplit._tensors import as_numpy
+from opsplit.boundary import PERIODIC
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import ModelConfig
 from opsplit.io.assemble import Flags
@@ -213,7 +214,7 @@ def _completed(recording: Recording, config: ModelConfig) -> Recording:
         guessed["extent"] = (
             f"Nothing says how large the box is: it is taken as {sizes}, the model's (say extent)."
         )
-    if "boundary" in guessed:
+    if "boundary" in guessed and set(trained.boundary) != {PERIODIC}:
         grid = replace(grid, boundary=trained.boundary)
         words = ", ".join(dict.fromkeys(trained.boundary))
         guessed["boundary"] = (

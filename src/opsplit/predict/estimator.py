@@ -14,7 +14,7 @@ from torch import Tensor
 
 from opsplit._deadline import within
 from opsplit._device import check_device
-from opsplit._tensors import usual_defaults
+from opsplit._tensors import public
 from opsplit.calibration import Calibration, coefficient_scale, forecast_deviation
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, OpsplitWarning
@@ -81,6 +81,7 @@ class OperatorSplitter(Shown):
         (torch.Size([34, 1, 256]), 'explained')
     """
 
+    @public
     def __init__(
         self,
         model: str | Path | Model = AUTO,
@@ -126,7 +127,7 @@ class OperatorSplitter(Shown):
         """Read what `save` wrote; forecasts are those of the saved splitter."""
         return load_splitter(cls, folder)
 
-    @usual_defaults()
+    @public
     def fit(
         self,
         u: Any,
@@ -288,7 +289,7 @@ class OperatorSplitter(Shown):
             )
         return found
 
-    @usual_defaults()
+    @public
     def forecast(
         self,
         steps: int | None = None,
@@ -341,7 +342,7 @@ class OperatorSplitter(Shown):
             channels=self.observed_.channels,
         )
 
-    @usual_defaults()
+    @public
     def predict(
         self,
         steps: int | None = None,
@@ -359,20 +360,27 @@ class OperatorSplitter(Shown):
             return_interval: with a probability such as 0.9, return `(frames, lower, upper)`: the
                 true value of a point lies between the last two with that probability.
         """
-        wanted = return_interval is not None
-        factor = 0.0
-        if return_interval is not None:
-            factor = self._calibrated().forecast_factor(return_interval)
         count = len(getattr(self, "_last", [None]))
+        wanted = return_interval is not None
+        if return_interval is not None:
+            self._calibrated().forecast_factor(return_interval)  # Refused before it is computed.
         found = [self.forecast(steps, times, deviation=wanted, trajectory=i) for i in range(count)]
-        frames, ahead = torch.stack([f.frames for f in found]), found[0].times
-        if not wanted:
-            return self._like(frames, ahead)
-        spread = torch.stack([f.deviation for f in found if f.deviation is not None])
-        half = factor * spread[(..., *[None] * (frames.ndim - 3))]
-        return tuple(self._like(x, ahead) for x in (frames, frames - half, frames + half))
+        ahead = found[0].times
+        frames = self._like(torch.stack([f.frames for f in found]), ahead)
+        if return_interval is None:
+            return frames
+        bands = [self.band(f, return_interval) for f in found]
+        return frames, *(self._like(torch.stack(ends), ahead) for ends in zip(*bands, strict=True))
 
-    @usual_defaults()
+    def band(self, forecast: Forecast, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Ends of the band of a forecast that was made with its deviation, on the same points."""
+        if forecast.deviation is None:
+            raise OpsplitError("A band needs the deviation: call forecast(..., deviation=True).")
+        factor, frames = self._calibrated().forecast_factor(level), forecast.frames
+        half = factor * forecast.deviation[(..., *[None] * (frames.ndim - 2))]
+        return frames - half, frames + half
+
+    @public
     def score(self, u: np.ndarray | Tensor) -> float:
         """Minus the NRMSE of the forecast of the frames `u` that follow the fitted ones."""
         frames = self.forecast(steps=len(u)).frames.cpu()

@@ -15,7 +15,7 @@ from opsplit._deadline import time_is_up
 from opsplit._memory import check_room
 from opsplit.dictionary import PreparedDictionary
 from opsplit.display import channel_number, html_facts, plot_fields
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, named
 from opsplit.grid import Grid
 from opsplit.search.result import Composition
 from opsplit.settings import shown
@@ -76,6 +76,7 @@ class Forecast:
             facts["channels"] = ", ".join(self.channels)
         return html_facts("Forecast", facts | {"status": self.status})
 
+    @named
     def plot(self, ax: Axes | None = None, channel: int | str = 0, frame: int = -1) -> Axes:
         """Draw one channel: a line over time, or one frame of a plane.
 

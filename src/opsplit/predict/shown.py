@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opsplit.display import channel_number, html_table, new_axes, plot_fields
-from opsplit.errors import NotFittedError, OpsplitError
+from opsplit.display import channel_number, html_table, interval, new_axes, plot_fields
+from opsplit.errors import NotFittedError, OpsplitError, named
 
 if TYPE_CHECKING:
     import pandas
@@ -50,10 +51,33 @@ class Shown:
         """The frames that follow."""
         raise NotImplementedError
 
+    def coefficient_rows(self, others: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """The coefficients of the equation, and those of `others`, with their intervals in words.
+
+        What is zero is left out, unless nothing else is there.
+        """
+        found = self.coefficients_
+        used = {k: v for k, v in found.items() if v or k in others} or found
+        rows: list[dict[str, Any]] = [{"coefficient": k, "value": v} for k, v in used.items()]
+        if self.coefficient_intervals_:
+            for row in rows:
+                ends = self.coefficient_intervals_.get(row["coefficient"])
+                row["90 % interval"] = interval(*ends) if ends else ""
+        return rows
+
     def no_intervals(self) -> str:
-        """Why the coefficients have no intervals, where they have none."""
+        """Why coefficients of the equation have no interval; nothing where all have one."""
+        used = [name for name, value in self.coefficients_.items() if value]
+        without = [name for name in used if name not in self.coefficient_intervals_]
+        if not without:
+            return ""
         if self.verdict_.level.value != "explained":
             return "No intervals: a term may be missing, and others absorb it."
+        if len(without) < len(used):
+            return (
+                f"No interval for {', '.join(without)}: in fresh tests such intervals missed "
+                "their level."
+            )
         return (
             "No intervals: the model is not calibrated for such data, or its intervals missed "
             "their level in fresh tests."
@@ -79,27 +103,20 @@ class Shown:
 
         if not self.fitted:
             return f"<pre>{escape(str(self))}</pre>"
-        rows = [
-            {"coefficient": name, "value": value, **self._ends(name)}
-            for name, value in self.coefficients_.items()
-        ]
         return (
             f"<div><p><strong>{escape(self.verdict_.text)}</strong></p>"
             f"<p>{self.equation_.html}</p>"
-            f"{html_table(rows, 'Coefficients')}{self.search_result_._repr_html_()}</div>"
+            f"{html_table(self.coefficient_rows(), 'Coefficients')}"
+            f"<p><small>{escape(self.no_intervals())}</small></p>"
+            f"{self.search_result_._repr_html_()}</div>"
         )
-
-    def _ends(self, name: str) -> dict[str, float]:
-        if not self.coefficient_intervals_:
-            return {}
-        low, high = self.coefficient_intervals_.get(name, (float("nan"), float("nan")))
-        return {"90 % from": low, "to": high}
 
     def require_fit(self) -> None:
         """Refuse to go on without a fit."""
         if not self.fitted:
             raise OpsplitError("There is no fit yet: call fit(u, dt=...) first.")
 
+    @named
     def plot(
         self, ax: Axes | None = None, steps: int | None = None, channel: int | str = 0
     ) -> Axes:

@@ -25,6 +25,7 @@ from opsplit.predict.compatibility import (
 )
 from opsplit.predict.ends import Ends
 from opsplit.predict.explain import Explainer, Explanation, Plan
+from opsplit.predict.fronts import unresolved_fronts
 from opsplit.predict.remarks import about_result
 from opsplit.predict.window import observed_frames
 from opsplit.search.strategy import Report
@@ -79,6 +80,7 @@ def all_issues(started: Started, found: Explanation) -> list[Issue]:
         issues.append(resampled(given, window.grid))
     dt = found.objective.dt
     issues += unlike_training(model.config, window.grid, dt, window.size, explainer.freedom)
+    issues += unresolved_fronts(window, found.dictionary)
     issues += weak_operators(model.metrics) + mixed_operators(model.metrics)
     issues += about_result(model.dictionary, found.result, found.verdict, found.doubt is not None)
     return issues + beyond_dictionary(found.dictionary, found.result.pick)

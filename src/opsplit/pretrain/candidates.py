@@ -11,7 +11,17 @@ from torch import Tensor
 from opsplit.operators import Spectral
 from opsplit.pretrain.evidence import Evidence
 from opsplit.pretrain.fitting import make_family
-from opsplit.pretrain.library import Atom, Library, atoms_of, inverses, saturation, stages
+from opsplit.pretrain.library import (
+    MOST_TERMS,
+    Atom,
+    Library,
+    atoms_of,
+    inverses,
+    neighbourhoods,
+    saturated_fluxes,
+    saturation,
+    stages,
+)
 from opsplit.pretrain.limit import Limit
 from opsplit.pretrain.regression import Choice, Moments, moments, select
 
@@ -23,7 +33,7 @@ FEWEST = 3
 """Environments that choose terms, at least."""
 NOISY = 1e-5
 """Noise of this share of the field is more than rounding, and wants all environments."""
-COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015, 0.0005)
+COARSE, FINE = (1.25, 1.06), (0.025, 0.01, 0.004, 0.0015, 0.0005, 0.0002, 0.0001)
 """Factors, and then shares, by which the number in a denominator or an inverse is changed."""
 
 
@@ -67,7 +77,9 @@ class Candidates:
                     seen.add(one.terms)
                     yield one
         if moving:
+            yield from self._saturated_fluxes()
             yield from self.inverted()
+            yield from self._near()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
             atom = known[0][0].atoms[0]
@@ -126,24 +138,42 @@ class Candidates:
         ]
 
     def _saturated(self) -> Iterator[Candidate]:
-        """Reactions with the denominator that explains most, of channels that are never
-        negative."""
-        evidence, channels = self.evidence, self.channels
-        every = torch.cat(
-            [evidence.fit[i].transpose(0, 2).flatten(1) for i in self.environments], 1
-        )
-        lowest, mean = every.amin(1), every.mean(1)
-        positive = [c for c in range(channels) if float(lowest[c]) > -ROUNDED * float(mean[c])]
-        if not positive or evidence.units.centre:
-            return
-        usual, least = float(every[positive].mean()), float(every[positive].min())
+        """Reactions with the denominator that explains most."""
+        channels, positive = self.channels, self._positive()
         for power in (1, 2):
 
             def made(added: float, power: int = power) -> Library:
                 return saturation(channels, positive, added, power)
 
-            tried = [usual**power * 2.0**n for n in range(-4 * power, 2 * power + 1)]
-            yield from self._tuned(made, tried + ([0.0] if least > 0.05 * usual else []))
+            yield from self._tuned(made, self._added(power) if positive else [])
+
+    def _saturated_fluxes(self) -> Iterator[Candidate]:
+        """Fluxes with the denominator that explains most."""
+        axes, positive = "xyz"[: self.evidence.grid.ndim], self._positive()
+
+        def made(added: float) -> Library:
+            return saturated_fluxes(self.channels, axes, positive, added)
+
+        yield from self._tuned(made, self._added(1) if positive else [])
+
+    def _every(self) -> Tensor:
+        """All values of every channel."""
+        parts = [self.evidence.fit[i].transpose(0, 2).flatten(1) for i in self.environments]
+        return torch.cat(parts, 1)
+
+    def _positive(self) -> list[int]:
+        """Channels that are never negative, none where a mean is taken off."""
+        every = self._every()
+        lowest, mean = every.amin(1), every.mean(1)
+        some = [c for c in range(self.channels) if float(lowest[c]) > -ROUNDED * float(mean[c])]
+        return [] if self.evidence.units.centre else some
+
+    def _added(self, power: int) -> list[float]:
+        """What may be added to positive values in a denominator."""
+        values = self._every()[self._positive()]
+        usual, least = float(values.mean()), float(values.min())
+        tried = [usual**power * 2.0**n for n in range(-4 * power, 2 * power + 1)]
+        return tried + ([0.0] if least > 0.05 * usual else [])
 
     def inverted(self, linear: bool = False) -> Iterator[Candidate]:
         """Inverses of differential operators with the length that explains most."""
@@ -157,6 +187,15 @@ class Candidates:
 
             yield from self._tuned(made, [2.0**n for n in range(-7, 7)])
 
+    def _near(self) -> Iterator[Candidate]:
+        """Reactions and fluxes that feel a neighbourhood of the size that explains most."""
+        axes = "xyz"[: self.evidence.grid.ndim]
+
+        def made(number: float) -> Library:
+            return neighbourhoods(self.channels, axes, number)
+
+        yield from self._tuned(made, [2.0**n for n in range(-7, 7)])
+
     def _tuned(
         self, made: Callable[[float], Library], tried: Sequence[float]
     ) -> Iterator[Candidate]:
@@ -166,6 +205,8 @@ class Candidates:
             made: structures whose terms hold a number, in one order for all numbers.
             tried: numbers to begin with.
         """
+        if not tried:
+            return
         some = self._choosing(atoms_of([made(x) for x in tried]))
         for ratio in (*COARSE, None):
             found = self._compared([made(x) for x in tried], some)
@@ -178,12 +219,21 @@ class Candidates:
         shapes = tuple(one.terms for one in chosen)
         if not any(shapes):
             return
-        for share in FINE if number else ():
-            tried = [number * (1 + share * n) for n in (-2, -1, 0, 1, 2)]
-            found = self._compared([made(x) for x in tried], some, shapes)
+        while number:
+            for share in FINE:
+                tried = [number * (1 + share * n) for n in (-2, -1, 0, 1, 2)]
+                found = self._compared([made(x) for x in tried], some, shapes)
+                if found is None:
+                    return
+                number = tried[found[0]]
+            # Terms that made up for a number that was not exact are not needed any more.
+            found = self._compared([made(number)], some)
             if found is None:
                 return
-            number = tried[found[0]]
+            fewer = tuple(one.terms for one in found[1])
+            if not any(fewer) or sum(map(len, fewer)) >= sum(map(len, shapes)):
+                break
+            shapes = fewer
         library = made(number)
         terms = tuple(tuple(library.atoms[j] for j in own) for own in shapes)
         weights = self._weights(terms, self.limit)
@@ -199,6 +249,20 @@ class Candidates:
         Arguments:
             shapes: terms per channel that are given, and not chosen.
         """
+        each: list[list[Choice]] = []
+        for some in _grouped(known):
+            rows = self._each(some, environments, shapes)
+            if rows is None:
+                return None
+            each += rows
+        best = min(range(len(each)), key=lambda i: sum(one.left for one in each[i]))
+        return best, each[best]
+
+    def _each(
+        self, known: Sequence[Library], environments: Sequence[int],
+        shapes: Sequence[Sequence[int]] | None,
+    ) -> list[list[Choice]] | None:  # fmt: skip
+        """The terms of every structure, and what they leave, per channel."""
         if shapes is None:
             atoms = atoms_of(known)
         else:
@@ -221,8 +285,17 @@ class Candidates:
                     left = unseen.left(c, index, fit.solve(c, index))
                     row.append(Choice(tuple(shapes[c]), float(left.clamp_max(1.0).mean())))
             each.append(row)
-        best = min(range(len(each)), key=lambda i: sum(one.left for one in each[i]))
-        return best, each[best]
+        return each
+
+
+def _grouped(known: Sequence[Library]) -> list[list[Library]]:
+    """The same structures in groups that do not hold too many terms together."""
+    groups: list[list[Library]] = [[]]
+    for library in known:
+        if groups[-1] and len(atoms_of([*groups[-1], library])) > MOST_TERMS:
+            groups.append([])
+        groups[-1].append(library)
+    return groups
 
 
 def _beginnings(

@@ -25,6 +25,12 @@ MOST_FRONTS = 8
 """Environments, the last ones, on which two ways to follow fronts are compared."""
 DAMPED = 10.0
 """How much the flow of a frame damps the finest modes where products act on all of them."""
+BLOWN = 1.0
+"""An error above that of copying, although weights were fitted."""
+CALM = (1 / 2, 5 / 12, 1 / 3, 1 / 4)
+"""Shares of the modes that enter products instead of two thirds."""
+UNSEEN = 0.1
+"""Differences of squared errors below this share of those that noise makes are none."""
 NEEDED = 3.0
 """A weight without which the squared error rises this many times is not tried to be dropped."""
 
@@ -96,6 +102,32 @@ def dealiased(
     return best
 
 
+def calmed(
+    family: Spectral, parameters: Tensor, check: Sequence[Pairs], evidence: Evidence
+) -> Spectral:
+    """Products of fewer modes, where the finest ones make flows blow up.
+
+    High derivatives of products, as in films that flatten, are too fast there for any number of
+    steps that is tried, though fields that they smooth hold nothing in those modes.
+    """
+
+    def error(tried: Spectral) -> float:
+        return float(errors(tried, parameters, check, evidence.grid).mean())
+
+    products = family.nonlinearity
+    if not isinstance(products, Products):
+        return family
+    best, least = family, error(family)
+    for share in CALM:
+        if least < BLOWN:
+            break
+        fewer = replace(family, nonlinearity=replace(products, dealias=share))
+        fewer = with_steps(fewer, parameters, check, evidence)
+        if (found := error(fewer)) < least:
+            best, least = fewer, found
+    return best
+
+
 def sharpened(
     family: Spectral, parameters: Tensor, environments: Sequence[int], train: Sequence[Pairs],
     evidence: Evidence, limit: Limit,
@@ -130,10 +162,11 @@ def following_fronts(products: Products) -> Fronts:
 
 
 def pooled(
-    family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs],
+    family: Spectral, parameters: Tensor, labels: Tensor, pairs: Sequence[Pairs], floor: Tensor,
     evidence: Evidence,
 ) -> Tensor:  # fmt: skip
-    """Weights proportional to the coefficient, in environments that they forecast better.
+    """Weights proportional to the coefficient, in environments that they forecast better, or as
+    well as noise lets anybody see.
 
     Fronts may leave an environment too few frames for weights of its own.
     """
@@ -142,4 +175,5 @@ def pooled(
     shape = (parameters / labels[:, None]).median(0).values
     common = labels[:, None] * shape
     own, other = (errors(family, p, pairs, evidence.grid) for p in (parameters, common))
-    return torch.where((other < own)[:, None], common, parameters)
+    alike = other.square() - own.square() < UNSEEN * floor.square()
+    return torch.where(alike[:, None], common, parameters)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from opsplit.fourier import spectrum_of, squared_wavenumber
 from opsplit.grid import Grid
+from opsplit.pretrain.denoised import denoised
 from opsplit.pretrain.refine import Pairs
 from opsplit.pretrain.regression import Units, mode_counts
 from opsplit.pretrain.sources import lost_frames
@@ -31,31 +32,36 @@ as hold so many numbers, and so many of all environments (never fewer than three
 
 
 class Evidence:
-    """Training and unseen trajectories of every environment, in operator units."""
+    """Training and unseen trajectories of every environment, in operator units, without most of
+    the white noise in them."""
 
     def __init__(self, data: Trajectories, scale: float, seed: int = 0) -> None:
         self.grid, self.dt, self.scale = data.grid, data.dt, scale
         group, first = data.environments()
-        lost = lost_frames(data, UNRESOLVED)
+        noise = data.data.new_zeros(len(data.data), data.data.shape[2]).double()
+        for i in range(len(first)):
+            # Later frames may hold fronts, which are no noise.
+            noise[group == i] = white_noise(data.data[group == i, :PIECE].double(), self.grid)
+        lost = lost_frames(data, UNRESOLVED, noise)
         counts = torch.where(lost.any(1), lost.int().argmax(1), lost.shape[1])
         self.fit: list[Tensor] = []
         self.unseen: list[Tensor] = []
         self.fronts: list[Tensor] = []
+        self.noise: list[Tensor] = []
+        """Deviation of white noise in the frames as they were given, `(C,)` each."""
+        self.left: list[Tensor] = []
+        """A sample of the errors that noise makes in the unseen frames."""
         for i in range(len(first)):
             members = (group == i).nonzero()[:, 0]
             self.fronts.append(_late(data.data, members, counts) / scale)
             members, frames = _most_frames(members, counts[members], data.data.shape[1])
-            u = data.data[members, :frames].double() / scale
-            if len(u) > 1:
-                out = max(1, len(u) // 4)
-                self.fit.append(u[:-out])
-                self.unseen.append(u[-out:])
-            else:
-                # One trajectory: its last third is unseen.
-                cut = max(4, 2 * frames // 3)
-                self.fit.append(u[:, :cut])
-                self.unseen.append(u[:, min(cut, frames - 4) :])
-        self.noise = [white_noise(u, self.grid) for u in self.fit]
+            given = data.data[members, :frames].double() / scale
+            seen, _ = _split(given)
+            self.noise.append(white_noise(seen, self.grid))
+            clean, left = denoised(given, self.noise[-1], self.grid)
+            for held, part in zip((self.fit, self.unseen), _split(clean), strict=True):
+                held.append(part)
+            self.left.append(_split(left)[1])
         self.units = Units(_usual_wavenumber(self.fit, self.grid), _centre(self.fit))
 
     @property
@@ -69,10 +75,21 @@ class Evidence:
 
     def whole_pairs(self, environments: Sequence[int]) -> list[Pairs]:
         """The first and the last frame of unseen trajectories."""
-        some = [self.unseen[i] for i in environments]
+        return self._whole(self.unseen, environments)
+
+    def _whole(self, source: Sequence[Tensor], environments: Sequence[int]) -> list[Pairs]:
+        some = [source[i] for i in environments]
         count, frames = (min(u.shape[axis] for u in some) for axis in (0, 1))
         first, last = (torch.stack([u[:count, t] for u in some]) for t in (0, frames - 1))
         return [Pairs(first, last, (frames - 1) * self.dt)]
+
+    def noise_of(self, environments: Sequence[int], seed: int) -> list[Pairs]:
+        """The noise that is left in unseen pairs of this seed."""
+        return self._draw(self.left, environments, seed)
+
+    def noise_of_whole(self, environments: Sequence[int]) -> list[Pairs]:
+        """The noise that is left in the first and the last frame of unseen trajectories."""
+        return self._whole(self.left, environments)
 
     def front_pairs(self, environments: Sequence[int], seed: int) -> tuple[list[int], list[Pairs]]:
         """Pairs of states with fronts, and the places of the environments that have some."""
@@ -100,6 +117,17 @@ class Evidence:
                 targets.append(u[n, t + stride])
             out.append(Pairs(torch.stack(states), torch.stack(targets), stride * self.dt))
         return out
+
+
+def _split(u: Tensor) -> tuple[Tensor, Tensor]:
+    """Trajectories to fit and unseen ones."""
+    if len(u) > 1:
+        out = max(1, len(u) // 4)
+        return u[:-out], u[-out:]
+    # One trajectory: its last third is unseen.
+    frames = u.shape[1]
+    cut = max(4, 2 * frames // 3)
+    return u[:, :cut], u[:, min(cut, frames - 4) :]
 
 
 def white_noise(u: Tensor, grid: Grid) -> Tensor:

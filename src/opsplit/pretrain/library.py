@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, permutations, product
 
 from opsplit.operators.spectral.filters import UNIT, added_to
 
@@ -55,6 +55,7 @@ def libraries(channels: int, ndim: int) -> list[Library]:
         ("fluxes of the slope", "products", _steep(channels, axes)),
         ("products with potentials", "products", _potentials(channels, axes)),
         ("products with half potentials", "products", _potentials(channels, axes, ".abs")),
+        ("brackets with curvatures", "brackets", _brackets(channels, axes)),
     ):
         before = len(held)
         held += [atom for atom in atoms if atom not in held]
@@ -108,6 +109,8 @@ def _high(channels: int) -> Iterator[Atom]:
     for degree in {1: (4, 5, 6, 7), 2: (4, 5)}.get(channels, ()):
         for chosen in combinations_with_replacement(range(channels), degree):
             yield Atom("*".join(map(str, chosen)), linear=False)
+    for channel, degree in product(range(channels if channels > 1 else 0), (4, 5, 6, 7)):
+        yield Atom("*".join([f"{channel}"] * degree), linear=False)
 
 
 def saturation(channels: int, positive: Sequence[int], added: float, power: int = 1) -> Library:
@@ -125,6 +128,39 @@ def saturation(channels: int, positive: Sequence[int], added: float, power: int 
         for top in ("", *odd, *others, *(2 * other for other in others)):
             atoms.append(Atom(top + bottom, linear=False))
     return Library("reactions with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
+
+
+def saturated_fluxes(channels: int, axes: str, positive: Sequence[int], added: float) -> Library:
+    """Fluxes along gradients whose factor saturates, such as `(v / (0.3 + v) w_x)_x`.
+
+    Such a factor is one minus a fraction without a numerator.
+    """
+    atoms = [Atom(name, linear=True) for name in ("", *axes, "lap")]
+    atoms += [a for a in _linear(channels, axes) if not a.linear]
+    bottoms = [f"{below}:over{round(added / UNIT)}" for below in positive]
+    for c, a in product(range(channels), axes):
+        atoms += [Atom(f"{below}*{c}:{a}@{a}", linear=False) for below in positive]
+        for bottom in bottoms:
+            atoms.append(Atom(f"{c}:{a}*{bottom}@{a}", linear=False))
+            atoms += [Atom(f"{d}*{c}:{a}*{bottom}@{a}", linear=False) for d in range(channels)]
+    for bottom, a in product(bottoms, axes):
+        tops = ["", *(f"{d}*" for d in range(channels))]
+        atoms += [Atom(f"{top}{bottom}@{a}", linear=False) for top in tops]
+    return Library("fluxes with a denominator", tuple(dict.fromkeys(atoms)), "denominators")
+
+
+def neighbourhoods(channels: int, axes: str, number: float) -> Library:
+    """Reactions with, and fluxes towards, the mean of a neighbourhood with weights of a bell."""
+    bell = f"bell{max(1, round(number / UNIT))}"
+    atoms = [Atom(name, linear=True) for name in ("", "lap", bell)]
+    atoms += list(_polynomial(channels, 2))
+    for c, d in product(range(channels), repeat=2):
+        if c != d:
+            atoms += [Atom(f"{d}", linear=False), Atom(f"{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{c}*{d}:{bell}", linear=False)]
+        atoms += [Atom(f"{c}*{d}:{a}.{bell}@{a}", linear=False) for a in axes]
+    return Library("means of a neighbourhood", tuple(dict.fromkeys(atoms)), "inverses")
 
 
 def inverses(channels: int, axes: str, kind: str, number: float) -> Library:
@@ -145,6 +181,7 @@ def inverses(channels: int, axes: str, kind: str, number: float) -> Library:
             whole = "*".join(map(str, chosen))
             for outer in ("", *axes, filter_, *(f"{a}.{filter_}" for a in axes)):
                 atoms.append(Atom(f"{whole}@{outer}" if outer else whole, linear=False))
+    atoms += _brackets(channels, axes, f"@{filter_}")
     for c, d in product(range(channels), repeat=2):
         # A pressure of the slope, and a flux along the gradient of a signal.
         for a in axes:
@@ -191,6 +228,13 @@ def _steep(channels: int, axes: str) -> Iterator[Atom]:
         yield Atom(f"0:{a}*0:{b}*0:{b}@{a}" if a <= b else f"0:{b}*0:{b}*0:{a}@{a}", linear=False)
     for a in axes:
         yield Atom(f"0:{a}*0:{a}@lap", linear=False)
+
+
+def _brackets(channels: int, axes: str, outer: str = "") -> Iterator[Atom]:
+    """Parts of `u_x lap v_y - u_y lap v_x`: forces of currents, and waves that drift."""
+    for first, second in product(range(channels), repeat=2):
+        for a, b in permutations(axes, 2):
+            yield Atom(f"{first}:{a}*{second}:{b}.lap{outer}", linear=False)
 
 
 def _potentials(channels: int, axes: str, half: str = "") -> Iterator[Atom]:

@@ -67,24 +67,21 @@ def errors(
 
 @torch.no_grad()
 def noise_floor(
-    family: OperatorFamily, parameters: Tensor, pairs: Sequence[Pairs], noise: Tensor, grid: Grid
-) -> Tensor:
-    """The error `(E,)` that white noise alone makes, in the states and in what follows them.
+    family: OperatorFamily, parameters: Tensor, pairs: Sequence[Pairs], left: Sequence[Pairs],
+    grid: Grid,
+) -> Tensor:  # fmt: skip
+    """The error `(E,)` that noise alone makes, in the states and in what follows them.
 
     Arguments:
-        noise: deviation per environment and channel, `(E, C)`.
+        left: the noise in these pairs.
     """
-    draws = torch.Generator().manual_seed(4)
     operators = family.prepare(parameters, grid)
-    wide = noise[:, None].reshape(len(noise), 1, -1, *[1] * grid.ndim)
-    points = pairs[0].states[0, 0, 0].numel()
     each = []
-    for p in pairs:
-        shaken = p.states + wide * torch.randn(p.states.shape, generator=draws, dtype=wide.dtype)
-        moved = family.flow(operators, shaken, p.duration)
-        moved = (moved - family.flow(operators, p.states, p.duration)).flatten(2).square().sum(2)
-        total = moved.nan_to_num(0.0, 0.0) + points * noise.square().sum(1, keepdim=True)
-        each.append(total / p.change().square())
+    for p, shake in zip(pairs, left, strict=True):
+        moved = family.flow(operators, p.states + shake.states, p.duration)
+        moved = moved - family.flow(operators, p.states, p.duration)
+        error = (moved.nan_to_num(0.0, 0.0) - shake.targets).flatten(2).square().sum(2)
+        each.append(error / p.change().square())
     return torch.cat(each, 1).mean(1).sqrt()
 
 

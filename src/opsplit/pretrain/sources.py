@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -16,6 +17,9 @@ from opsplit.pretrain.batch import Batch
 from opsplit.pretrain.config import TrainConfig
 from opsplit.settings import Between, Names, Printable, Settings, Size
 from opsplit.trajectories import Trajectories
+
+CHANCE = 5.0
+"""The energy of noise in a frame rarely exceeds the usual one by so many deviations."""
 
 
 class Source(Protocol):
@@ -259,15 +263,24 @@ def resolved_frames(trajectories: Trajectories, share: float) -> Tensor:
     return torch.where(first > 0, first, lost.shape[1])
 
 
-def lost_frames(trajectories: Trajectories, share: float) -> Tensor:
-    """Frames `(n, time)` with more than `share` of their energy in the upper half of the modes."""
+def lost_frames(trajectories: Trajectories, share: float, noise: Tensor | None = None) -> Tensor:
+    """Frames `(n, time)` with more than `share` of their energy in the upper half of the modes.
+
+    Arguments:
+        noise: deviation of white noise in every trajectory, `(n, channel)`, which does not count.
+    """
     grid = trajectories.grid
     axes = tuple(range(-grid.ndim, 0))
     high = mode_shares(grid) > 0.5
     lost = []
-    for one in trajectories.data:
+    for i, one in enumerate(trajectories.data):
         # Half a spectrum counts every mode but the first and last twice: no matter for a share.
-        unit = one / one.abs().max().clamp_min(1e-300)
-        energy = torch.fft.rfftn(unit.float(), dim=axes).abs().square()
-        lost.append((energy * high).flatten(1).sum(1) > share * energy.flatten(1).sum(1))
+        size = one.abs().max().clamp_min(1e-300)
+        energy = torch.fft.rfftn((one / size).float(), dim=axes).abs().square()
+        most = share * energy.flatten(1).sum(1)
+        if noise is not None:
+            power = (noise[i] / size).square().sum() * math.prod(grid.shape)
+            count = int(high.sum())
+            most = most + power * (count + CHANCE * count**0.5)
+        lost.append((energy * high).flatten(1).sum(1) > most)
     return torch.stack(lost)

@@ -7,18 +7,20 @@ between frames and are refined through the real flow. Names of equations play no
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from opsplit.errors import OpsplitError
+from opsplit.errors import OpsplitError, OpsplitWarning
 from opsplit.operators import Derivatives, Fronts, Products, Spectral
 from opsplit.operators.family import unpack
 from opsplit.pretrain.candidates import Candidate, Candidates, build
 from opsplit.pretrain.choices import (
     SIMPLER,
+    calmed,
     dealiased,
     following_fronts,
     pooled,
@@ -109,7 +111,7 @@ class Contest:
         self.labels, self.tell = labels, tell
         self.train = evidence.pairs(environments, unseen=False, seed=1)
         self.check = evidence.pairs(environments, unseen=True, seed=2)
-        self.noise = torch.stack([evidence.noise[i] for i in environments])
+        self.noise = evidence.noise_of(environments, seed=2)
         self.candidates = Candidates(evidence, environments, Limit())
         self.ahead = iter(self.candidates)
         self.tried: list[_Tried] = []
@@ -137,6 +139,7 @@ class Contest:
         evidence = self.evidence
         family, parameters = build(candidate, evidence)
         family = with_steps(family, parameters, self.train, evidence)
+        family = calmed(family, parameters, self.train, evidence)
         family, parameters = refined(family, parameters, self.train, evidence, limit)
         found = errors(family, parameters, self.check, evidence.grid)
         evaluated = ENOUGH <= float(found.mean()) < min(CLOSE, self.least)
@@ -186,7 +189,9 @@ class Contest:
         floor = self._floor(family, parameters)
         family, parameters = shortened(family, parameters, train, check, floor, evidence, limit)
         if self.labels is not None:
-            parameters = pooled(family, parameters, self.labels, [*train, *check], evidence)
+            floor = self._floor(family, parameters)
+            both = [*train, *check]
+            parameters = pooled(family, parameters, self.labels, both, floor, evidence)
         return self.learned(family, parameters, not (self.hurried or limit.hit))
 
     def first(self) -> Learned:
@@ -198,9 +203,10 @@ class Contest:
         """These operators with their errors."""
         grid = self.evidence.grid
         whole = self.evidence.whole_pairs(self.environments)
+        shaken = self.evidence.noise_of_whole(self.environments)
         lasting = beyond_noise(
             errors(family, parameters, whole, grid),
-            noise_floor(family, parameters, whole, self.noise, grid),
+            noise_floor(family, parameters, whole, shaken, grid),
         )
         return Learned(
             self.name,
@@ -241,7 +247,9 @@ def join(learned: Sequence[Learned], evidence: Evidence) -> tuple[Spectral, Tens
         parts = [n for one in learned if isinstance(n := one.family.nonlinearity, Products)]
         # Few mechanisms have reactions; those that have decide.
         aliased = all(n.alias_reactions for n in parts)
-        most = max(n.dealias for n in parts)
+        shares = [n.dealias for n in parts]
+        # What blows up on many modes needs few, whatever would do for the others.
+        most = max(shares) if min(shares) >= Products.dealias else min(shares)
         damping = max(one.family.filter_rate for one in learned)
         own = replace(family.nonlinearity, alias_reactions=aliased, dealias=most)
         family = replace(family, nonlinearity=own, filter_rate=damping)
@@ -289,3 +297,13 @@ def check_data(data: Trajectories) -> None:
         raise OpsplitError("Learning a structure needs frames that are equally far apart.")
     if not bool(data.data.diff(dim=1).any()):
         raise OpsplitError("No field changes from frame to frame: there is nothing to learn.")
+    idle = torch.stack([*data.coefficients.values(), torch.zeros(len(data.data))]).eq(0).all(0)
+    moving = data.data.diff(dim=1).flatten(1).any(1)
+    if 0 < (count := int((idle & moving).sum())) < len(data.data):
+        warnings.warn(
+            f"{count} of {len(data.data)} trajectories change although all their coefficients are "
+            "zero: do the data name the coefficient that acts in them? Names of axes, such as x "
+            "and t, cannot be coefficients in a table.",
+            OpsplitWarning,
+            stacklevel=2,
+        )

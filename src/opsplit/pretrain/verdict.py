@@ -78,7 +78,7 @@ def _sentences(
     noisy = [row for row in rows if row["noise"] > GOOD and row["mechanism"] not in weak]
     if noisy:
         out.append(
-            f"the frames of {_names(noisy)} hold noise, which makes up to "
+            f"the frames of {_names(noisy)} hold noise: what smoothing leaves of it makes up to "
             f"{max(row['noise'] for row in noisy):.0%} of the change of a step and was taken "
             "off before judging"
         )
@@ -101,6 +101,8 @@ def _sentences(
         )
     if [row["mechanism"] for row in rows] == ["none"]:
         out.append("the data say no coefficient that is not zero, so that none can be found")
+    elif any(row["mechanism"] == "none" and row["terms"] for row in rows):
+        out.append("some trajectories change although all their coefficients are zero or not said")
     once = [row for row in rows if row["environments"] == 1 and row["mechanism"] != "none"]
     if once and not mixed:
         out.append(f"{_names(once)}: one value only, and others are taken to act in proportion")

@@ -119,6 +119,9 @@ def _derivative(name: str, what: str, wavenumber: float) -> str:
             before += f"|k|{'^' + part[5] if part[5] else ''} "
         elif part[7]:
             before += "|k|^(1/2) "
+        elif part[10] == "bell":
+            width = _round(UNIT * int(part[11]) / wavenumber**2)
+            before += f"exp({width} lap) ".replace("(1 lap", "(lap")
         elif part[10]:
             power = 2 if part[10] == "bihelm" else 1
             inverted = "+ {} lap^2" if power == 2 else "- {} lap"

@@ -9,12 +9,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opsplit.grid import Grid
+
 COLOURS = 255
 """Shades of a picture; the last place of the palette shows what is not a number."""
 SIDE = 192
 """Most points of a picture along one axis; finer fields are averaged."""
 FILM_POINTS = 1_500_000
 """Most points of all frames of a film together: 2 MB if nothing can be compressed."""
+
+
+def plane_ratio(grid: Grid) -> str:
+    """Width over height of a picture; a very long box would be a thread or a tower."""
+    width, height = grid.extent[:2]
+    return f"{min(max(width / height, 0.25), 4):.4g}"
+
+
+def plane_words(grid: Grid) -> str:
+    """Which way a picture lies in space."""
+    width, height = (f"{length:.5g}" for length in grid.extent[:2])
+    words = f"x runs to the right, from 0 to {width}; y upwards, from 0 to {height}"
+    return words + ("; the plane in the middle of z." if grid.ndim == 3 else ".")
 
 
 def data_uri(png: bytes) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from opsplit._files import atomic
 from opsplit._text import percent
-from opsplit.display import colour_limits
+from opsplit.display import colour_limits, middle
 from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
 
@@ -303,22 +303,21 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
             dt, extent = observed.dt, observed.grid.extent[0]
             before = observed.data[0, :, channel].cpu()
             whole = np.concatenate([before.numpy(), frames[:, channel].numpy()])
-            limit = float(np.nanmax(np.abs(whole))) or 1.0
             # Time runs to the right here: one wide strip per channel.
             image = axes.imshow(
-                whole.T, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit,
+                whole.T, origin="lower", aspect="auto", **colour_limits(whole),
                 extent=(-(len(before) - 1) * dt, float(forecast.times[-1]), 0, extent),
             )  # fmt: skip
             axes.axvline(0, color="black", lw=1.5)
             axes.set_xlabel("time after the last observed frame")
             axes.set_ylabel("x")
-            axes.set_title(f"{observed.channels[channel]}: observed | forecast")
-            figure.colorbar(image, ax=axes)
+            axes.set_title("observed | forecast")
+            figure.colorbar(image, ax=axes, label=observed.channels[channel])
         else:
             picks = np.linspace(0, len(frames) - 1, 4).round().astype(int)
             shown = [observed.data[0, -1, channel].cpu(), *(frames[i, channel] for i in picks)]
             names = ["last observed", *(f"t = {float(forecast.times[i]):.3g}" for i in picks)]
-            planes = [f.numpy() if f.ndim == 2 else f[..., f.shape[-1] // 2].numpy() for f in shown]
+            planes = [middle(f).numpy() for f in shown]
             style, each = colour_limits(np.stack(planes)), []
             for column, (field, name) in enumerate(zip(planes, names, strict=True)):
                 each.append(figure.add_subplot(channels, 5, 5 * channel + column + 1))
@@ -326,5 +325,6 @@ def forecast_figure(splitter: OperatorSplitter, forecast: Forecast, path: Path) 
                 box = (0, observed.grid.extent[0], 0, observed.grid.extent[1])
                 image = each[-1].imshow(field.T, origin="lower", extent=box, **style)
                 each[-1].set(title=name, xticks=[], yticks=[])
-            figure.colorbar(image, ax=each, label=observed.channels[channel], shrink=0.8)
+            label = observed.channels[channel] + (", middle of z" if frames.ndim == 5 else "")
+            figure.colorbar(image, ax=each, label=label, shrink=0.8)
     _save(figure, path)

@@ -17,7 +17,9 @@ import torch
 
 from opsplit._files import atomic
 from opsplit._version import __version__
+from opsplit.boundary import rounded
 from opsplit.predict.rollout import Outcome
+from opsplit.report.animation import plane_words
 from opsplit.report.contents import Contents
 from opsplit.report.pictures import channel_pictures, error_curves, film
 from opsplit.report.template import number, render
@@ -107,6 +109,7 @@ def html(
             "coefficients": _coefficients(page),
             "channels": [channel_pictures(page, i) for i in range(page.shown)],
             "more_channels": more,
+            "axes": plane_words(page.grid) if page.grid.ndim > 1 else "",
             "film": film(page),
             "error": error_curves(page),
             "compositions": _compositions(page),
@@ -145,11 +148,12 @@ def _read(page: Contents) -> list[tuple[str, str]]:
     even = np.allclose(steps, steps[0], rtol=1e-3)
     used = count if window is None else min(window, count)
     box = " × ".join(f"{x:.5g}" for x in grid.extent)
+    ends = ", ".join(dict.fromkeys(map(rounded, grid.boundary)))
     rows = {
         "frames": f"{count}" + (f", the last {used} fitted" if used < count else ""),
         "time step": f"{np.median(steps):.6g}" + ("" if even else " (median; irregular)"),
         "grid": " × ".join(map(str, grid.shape)) + " points",
-        "box": f"{box}, {', '.join(dict.fromkeys(grid.boundary))}",
+        "box": f"{box}, {ends}",
         "channels": ", ".join(page.channels),
     }
     if page.splitter.noise_:
@@ -159,35 +163,32 @@ def _read(page: Contents) -> list[tuple[str, str]]:
 
 def _compositions(page: Contents) -> dict[str, Any]:
     result = page.splitter.search_result_
-    names = list(result.pick.coefficients)
+    best = result.shown()
+    names = [name for name in result.pick.coefficients if name in best[0]]
 
     def row(c: Any) -> list[Any]:
         mark = "pick" if c is result.pick else ""
         return [mark, len(c), c.fit_error, *(c.coefficients[n] for n in names), c.label]
 
-    best = [
-        [r["pick"] and "pick", r["parts"], r["fit_error"], *(r[n] for n in names),
-         r["composition"]]
-        for r in page.splitter.search_table_
-    ]  # fmt: skip
     ranked = sorted({id(c): c for c in (result.pick, *result.ranked)}.values(),
                     key=lambda c: c.fit_error)  # fmt: skip
     return {
         "words": f"The best of every length. {result.strategy}: {result.status}.",
         "head": ["", "parts", "one-step error", *names, "composition"],
-        "best": best,
+        "best": [[row.pop("pick") and "pick", *row.values()] for row in best],
         "ranked": [row(c) for c in islice(ranked, 20)] if len(ranked) > len(best) else [],
     }
 
 
 def _coefficients(page: Contents) -> dict[str, Any]:
-    found, sure = page.splitter.coefficients_, page.splitter.coefficient_intervals_
-    head = ["", "value"] + (["90 % from", "to"] if sure else [])
-    rows = [
-        [name, value, *(sure.get(name, (None, None)) if sure else ())]
-        for name, value in found.items()
-    ]
-    return {"head": head, "rows": rows, "sure": bool(sure), "missing": page.splitter.no_intervals()}
+    rows = page.splitter.coefficient_rows()
+    shown = {row["coefficient"] for row in rows}
+    return {
+        "head": ["", *list(rows[0])[1:]] if rows else [],
+        "rows": [list(row.values()) for row in rows],
+        "missing": page.splitter.no_intervals(),
+        "idle": [name for name in page.splitter.coefficients_ if name not in shown],
+    }
 
 
 def _numbers(page: Contents) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from opsplit.report.animation import Colours, data_uri, film_picks
+from opsplit.display import middle
+from opsplit.report.animation import Colours, data_uri, film_picks, plane_ratio
 from opsplit.report.contents import Contents
 from opsplit.report.figures import COLOURS, _figure
 
@@ -68,9 +69,19 @@ def _map(
 
 def _line(page: Contents, channel: int) -> list[Picture]:
     """History and forecast of a line, truth, error and band, and its last profile."""
-    name, colours = page.channels[channel], page.colours[channel]
     x = page.grid.axes()[0].numpy()
-    whole = torch.cat([page.before[:, channel], page.frames[:, channel]]).numpy()
+    found = [_history(page, channel, page.frames, "forecast")]
+    if page.truth is not None and len(page.times) > 1:
+        found.append(_history(page, channel, page.truth, "truth"))
+    if len(page.times) > 1:
+        found += _companions(page, channel, x)
+    return [*found, _profile(page, channel, x)]
+
+
+def _history(page: Contents, channel: int, after: Tensor, what: str) -> Picture:
+    """What was observed, then what followed, in the colours of the forecast."""
+    name, colours = page.channels[channel], page.colours[channel]
+    whole = torch.cat([page.before[:, channel], after[:, channel]]).numpy()
     moments = np.concatenate([page.past, page.times])
     # Frames beside a gap are not drawn across it.
     usual = float(np.median(np.diff(page.past)))
@@ -79,29 +90,17 @@ def _line(page: Contents, channel: int) -> list[Picture]:
     places = np.searchsorted(moments, holes)
     moments = np.insert(moments, places, holes)
     whole = np.insert(whole, places, math.nan, axis=0)
-
-    def style() -> dict[str, Any]:
-        ends = "both" if colours.cut else "neither"
-        limits = {"vmin": colours.low, "vmax": colours.high}
-        return {"cmap": colours.name, "extend": ends, **limits}
-
-    words = f"{name}: observed left of the dashed line, forecast right of it."
-    found = [_map(moments, x, whole, style(), words, page.times[0] / 2)]
-    if len(page.times) > 1:
-        found += _companions(page, channel, x, style())
-    return [*found, _profile(page, channel, x)]
+    ends = "both" if colours.cut else "neither"
+    style = {"cmap": colours.name, "extend": ends, "vmin": colours.low, "vmax": colours.high}
+    words = f"{name}: observed left of the dashed line, {what} right of it."
+    return _map(moments, page.grid.axes()[0].numpy(), whole, style, words, page.times[0] / 2)
 
 
-def _companions(
-    page: Contents, channel: int, x: np.ndarray, style: dict[str, Any]
-) -> list[Picture]:
-    """Maps of the truth, of the error and of the band, as far as they are known."""
+def _companions(page: Contents, channel: int, x: np.ndarray) -> list[Picture]:
+    """Maps of the error and of the band, as far as they are known."""
     name, found = page.channels[channel], []
     if page.truth is not None:
-        truth = page.truth[:, channel].numpy()
-        words = f"{name}: the truth, in the colours of the forecast."
-        found.append(_map(page.times, x, truth, style, words))
-        error = np.abs(page.frames[:, channel].numpy() - truth)
+        error = np.abs((page.frames - page.truth)[:, channel].numpy())
         found.append(_map(page.times, x, error, _from_zero(error), f"{name}: size of the error."))
     if page.lower is not None and page.upper is not None:
         half = ((page.upper - page.lower)[:, channel] / 2).numpy()
@@ -160,7 +159,7 @@ def _plane(page: Contents, channel: int) -> dict[str, Any]:
         ]
         for word, frames, times, numbers, used in shown
     ]
-    return {"title": f"{name}{_where(page)}", "rows": rows, "scales": scales}
+    return {"title": name, "rows": rows, "scales": scales}
 
 
 def _scale(what: str, colours: Colours) -> dict[str, Any]:
@@ -168,21 +167,11 @@ def _scale(what: str, colours: Colours) -> dict[str, Any]:
     return {"what": what, "bar": colours.bar(), **ends}
 
 
-def _where(page: Contents) -> str:
-    return ", the plane in the middle of z" if page.grid.ndim == 3 else ""
-
-
-def _slice(field: Tensor) -> np.ndarray:
-    return (field if field.ndim == 2 else field[..., field.shape[-1] // 2]).numpy()
-
-
 def _cell(
     page: Contents, colours: Colours, field: Tensor, words: str, name: str, screen: bool = False
 ) -> Picture:
-    width, height = page.grid.extent[:2]
-    # A very long box would be a thread or a tower.
-    ratio = f"{min(max(width / height, 0.25), 4):.4g}"
-    return Picture(colours.picture(_slice(field)), words, f"{name}, {words}", ratio, screen)
+    picture, ratio = colours.picture(middle(field).numpy()), plane_ratio(page.grid)
+    return Picture(picture, words, f"{name}, {words}", ratio, screen)
 
 
 def film(page: Contents) -> dict[str, Any] | None:
@@ -200,12 +189,12 @@ def film(page: Contents) -> dict[str, Any] | None:
     films, screens = [], []
     for channel, colours in enumerate(page.colours):
         for word, frames in runs.items():
-            films.append([colours.picture(_slice(frames[i][channel])) for i in picks])
+            films.append([colours.picture(middle(frames[i][channel]).numpy()) for i in picks])
             name = page.channels[channel]
             said = f"{name}, {word}" if len(runs) > 1 else name
             screens.append(_cell(page, colours, frames[picks[0]][channel], said, "film", True))
     return {
-        "title": f"Film{_where(page)}",
+        "title": "Film",
         "labels": labels,
         "screens": screens,
         "data": {"labels": labels, "films": films},

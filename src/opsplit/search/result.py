@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from opsplit._files import write_json, write_text
 from opsplit._text import cell
 from opsplit.dictionary import OperatorDictionary
-from opsplit.display import html_table, new_axes
+from opsplit.display import html_table, new_axes, without_zeros
+from opsplit.errors import named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,8 +184,12 @@ class SearchResult:
             for size, c in sorted(best.items())
         ]
 
+    def shown(self) -> list[dict[str, Any]]:
+        """The rows without the coefficients that none of them has."""
+        return without_zeros(self.rows(), self.pick.coefficients)
+
     def __str__(self) -> str:
-        rows = self.rows()
+        rows = self.shown()
         shown = [
             {k: f"{v:.5g}" if isinstance(v, float) else str(v) for k, v in row.items()}
             for row in rows
@@ -199,8 +204,9 @@ class SearchResult:
         return "\n".join([*lines, tail])
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows(), f"{self.strategy}: {self.status}")
+        return html_table(self.shown(), f"{self.strategy}: {self.status}")
 
+    @named
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the smallest fitting error of every length; the pick is marked.
 

@@ -10,6 +10,7 @@
 | `px`, `py`, `pz` | `-i k_a / |k|^2` | derivative of the inverse Laplacian |
 | `helm2500` | `1 / (1 + 0.25 |k|^2)` | inverse of `1 - 0.25 lap` (numbers in ten-thousandths) |
 | `bihelm2500` | `1 / (1 + 0.25 |k|^4)` | inverse of `1 + 0.25 lap^2` |
+| `bell2500` | `exp(-0.25 |k|^2)` | mean of a neighbourhood, with weights of a bell |
 | `over3000` | `1` | no filter: in a product, one over the field plus 0.3 |
 | `oversq3000` | `1` | no filter: in a product, one over the square of the field plus 0.3 |
 
@@ -35,7 +36,7 @@ from opsplit.grid import Grid
 
 PART = re.compile(
     r"([xyz]{1,8})|(lap)(\d?)|(abs)(\d?)|p([xyz])|(half)|(over|oversq)(\d{1,8})"
-    r"|(helm|bihelm)(\d{1,8})"
+    r"|(helm|bihelm|bell)(\d{1,8})"
 )
 UNIT = 1e-4
 """Numbers in denominators are named in this unit."""
@@ -135,6 +136,8 @@ def filter_symbol(name: str, grid: Grid, unit: float, like: Tensor) -> Tensor:
             symbol = symbol * square ** (int(part[5] or 1) / 2)
         elif part[7]:
             symbol = symbol * square**0.25
+        elif part[10] == "bell":
+            symbol = symbol * (-UNIT * int(part[11]) * square).exp()
         elif part[10]:
             power = 2 if part[10] == "bihelm" else 1
             symbol = symbol / (1 + UNIT * int(part[11]) * square**power)

@@ -35,6 +35,7 @@ class FluxStencil(Nonlinearity):
     """
 
     kind = "flux-stencil"
+    takes_fronts = True
 
     points: Annotated[int, Between(2, 64)] = 6
     flux_products: Annotated[int, Between(2, 1024)] = 16

@@ -29,6 +29,7 @@ class Fronts(Products):
     """
 
     kind = "fronts"
+    takes_fronts = True
 
     def prepare(self, weights: Tensors, grid: Grid, unit: float) -> dict[str, Tensor]:
         tensors = super().prepare(weights, grid, unit)

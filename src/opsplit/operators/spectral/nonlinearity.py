@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ class Nonlinearity(Settings, ABC):
 
     A new one is one file with one frozen dataclass, listed in `NONLINEARITIES`.
     """
+
+    takes_fronts: ClassVar[bool] = False
+    """Whether it is right where fields jump from one point to the next."""
 
     @abstractmethod
     def shapes(self, channels: int, ndim: int) -> dict[str, tuple[int, ...]]:

@@ -38,7 +38,7 @@ tests, and no further above in all of them,"""
 CHANCE = 1.64
 """or where fewer than a hundred were tested: no further than chance makes it in one of twenty, in
 standard errors."""
-FEWEST = 20
+FEWEST = 40
 """Fewer tests than this say nothing about a coverage."""
 SPREAD = 4
 """How spreads are computed; factors for other spreads mean nothing."""

@@ -333,8 +333,9 @@ def _plain(command: str) -> str:
 
 
 def _plot(rows: Rows, path: Path) -> None:
-    figure = _figure(8.0, 5.0)
+    figure = _figure(9.5, 5.0)
     axes = figure.add_subplot(1, 1, 1)
+    dots = False
     for place, name in enumerate(EQUATIONS):
         row = rows["ours"].get(name)
         if not row or not row.get("structure"):
@@ -349,9 +350,19 @@ def _plot(rows: Rows, path: Path) -> None:
         if curve:
             read = [_read_error(c, row) for c in curve]
             axes.plot([start + c["seconds"] for c in curve], read, "o--", color=colour, lw=1, ms=4)
+            dots = True
     axes.axvline(60, color="#999999", lw=0.8)
     axes.axhline(USABLE, color="#999999", lw=0.8)
-    axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="error relative to the change")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=7, ncols=2)
+    axes.set(xscale="log", yscale="log", xlabel="seconds since the training began",
+             ylabel="error of a step (1 is a copy of the last frame)")  # fmt: skip
+    low, high = axes.get_xlim()
+    axes.set_xticks([t for t in (1, 2, 5, 10, 20, 60, 120, 300, 600) if low <= t <= high])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.text(low * 1.05, USABLE * 0.8, "usable below this line", fontsize=8, va="top")
+    axes.text(62, axes.get_ylim()[0] * 1.3, "a minute", fontsize=8)
+    if dots:
+        axes.plot([], [], "o--", color="#666666", lw=1, ms=4, label="read by the encoder")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     figure.savefig(path)

@@ -268,7 +268,11 @@ def robustness(rows: list[Row], folder: Path) -> list[str]:
     }
     lines["beam, published"] = (lines["beam"][0], [p["beam"] for p in PUBLISHED.values()])
     shown = {k: v for k, v in lines.items() if len(v[0]) == len(v[1])}
-    panel = {"lines": shown, "x": "ε (0 at the left edge)", "y": "NRMSE", "title": "perturbation"}
+    panel = {
+        "lines": shown, "x": "ε, the size of the unknown term", "y": "NRMSE of the forecast",
+        "title": "a term that no operator knows",
+        "ticks": {max(e, 0.003): f"{e:.2g}" for e in PUBLISHED},
+    }  # fmt: skip
     return [
         "## A term that no operator knows",
         f"Table 4: {equation}; 16 frames observed, 84 predicted.",
@@ -306,7 +310,11 @@ def noise(rows: list[Row], folder: Path) -> list[str]:
         "name carries the threshold of its regression; it and least squares forecast with the "
         "exact solver."
     )
-    panel = {"lines": lines, "x": "noise (0 at the left edge)", "y": "NRMSE", "title": "noise"}
+    panel = {
+        "lines": lines, "x": "noise, share of the field's deviation", "y": "NRMSE of the forecast",
+        "title": "noise on the observed frames",
+        "ticks": {max(x, 2e-4): f"{x:.2g}" for x in levels},
+    }  # fmt: skip
     out = ["## Noise", words, table(["method", *titles], errors)]
     out += ["Mean absolute error of c / D:", table(["method", *titles], guesses)]
     right = [r for r in rows if "right_terms" in r]

@@ -229,19 +229,27 @@ def read_json(path: Path, finite: bool = False) -> Any:
     def refuse(word: str) -> Any:
         raise ValueError(f"{word} is not a number")
 
-    try:
+    with parsing(path, "JSON"):
         size = regular(path).st_size
         if size > LARGEST_JSON:
             raise ValueError(f"{size} bytes are more than {LARGEST_JSON}")
         return json.loads(path.read_text("utf-8"), parse_constant=refuse if finite else None)
+
+
+@contextlib.contextmanager
+def parsing(path: Path, language: str) -> Iterator[None]:
+    """Inside, whatever keeps a file from being read is one sentence."""
+    try:
+        yield
     except OpsplitError:
         raise
     except FileNotFoundError:
         raise OpsplitError(f"No such file: {path}") from None
     except RecursionError:
-        raise OpsplitError(f"{path} cannot be read as JSON: it is nested too deeply.") from None
+        words = f"{path} cannot be read as {language}: it is nested too deeply."
+        raise OpsplitError(words) from None
     except (OSError, ValueError) as reason:
-        raise OpsplitError(f"{path} cannot be read as JSON: {reason}") from None
+        raise OpsplitError(f"{path} cannot be read as {language}: {reason}") from None
 
 
 def regular(path: Path) -> os.stat_result:

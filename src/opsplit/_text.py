@@ -63,6 +63,13 @@ def percent(share: float) -> str:
     return f"{hundredth:.0f}" if hundredth >= 99.5 else f"{hundredth:.2g}"
 
 
+def in_percent(share: float) -> str:
+    """An error for people who know none of our words: never a power of ten."""
+    if not share < math.inf:
+        return "more than any number"
+    return f"{percent(share)} %" if share >= 1e-5 else "less than 0.001 %"
+
+
 def cell(value: Any) -> Any:
     """A cell of a CSV file: text that looks like a formula gets an apostrophe before it."""
     if isinstance(value, str):

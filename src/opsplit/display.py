@@ -63,6 +63,12 @@ def interval(low: float, high: float) -> str:
     return f"{low:.{digits}g} to {high:.{digits}g}"
 
 
+def span(low: float, high: float) -> str:
+    """The least and the largest of some numbers, or the one that they all are."""
+    least, most = f"{low:.4g}", f"{high:.4g}"
+    return least if least == most else f"{least} to {most}"
+
+
 def new_axes(ax: Axes | None) -> Axes:
     """The given axes, or those of a new figure."""
     if ax is not None:

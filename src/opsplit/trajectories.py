@@ -16,7 +16,7 @@ from torch import Tensor
 from opsplit._files import atomic, regular
 from opsplit._memory import check_room
 from opsplit._tensors import chosen_numbers, dense, usual_defaults
-from opsplit.display import channel_number, html_facts, plot_fields
+from opsplit.display import channel_number, html_facts, plot_fields, span
 from opsplit.errors import OpsplitError, named
 from opsplit.grid import Grid
 from opsplit.terms import check_terms, terms_from, terms_to_text
@@ -127,7 +127,7 @@ class Trajectories:
             "grid": f"{shape} points, length {size}, {', '.join(self.grid.boundary)}",
             "channels": ", ".join(self.channels),
         }
-        facts |= {k: f"{v.min():.4g} to {v.max():.4g}" for k, v in self.coefficients.items()}
+        facts |= {k: span(float(v.min()), float(v.max())) for k, v in self.coefficients.items()}
         return html_facts("Trajectories", facts)
 
     @named

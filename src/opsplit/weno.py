@@ -20,17 +20,27 @@ def face_values(u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _from_left(u: Tensor) -> Tensor:
-    a, b, d, e = (u.roll(shift, -1) for shift in (2, 1, -1, -2))
-    values = (
-        (2 * a - 7 * b + 11 * u) / 6,
-        (-b + 5 * u + 2 * d) / 6,
-        (2 * u + 5 * d - e) / 6,
-    )
+    """Sums are formed in place: half the time of such a call is memory."""
+    slope = u - u.roll(1, -1)
+    first, after = slope.roll(1, -1), slope.roll(-1, -1)
+    last = after.roll(-1, -1)
+    bends = (slope - first, after - slope, last - after)
     roughness = (
-        13 / 12 * (a - 2 * b + u) ** 2 + (a - 4 * b + 3 * u) ** 2 / 4,
-        13 / 12 * (b - 2 * u + d) ** 2 + (b - d) ** 2 / 4,
-        13 / 12 * (u - 2 * d + e) ** 2 + (3 * u - 4 * d + e) ** 2 / 4,
+        _rough(bends[0], torch.sub(3 * slope, first)),
+        _rough(bends[1], slope + after),
+        _rough(bends[2], torch.sub(3 * after, last)),
     )
-    weights = [w / (SMALL + r) ** 2 for w, r in zip((0.1, 0.6, 0.3), roughness, strict=True)]
-    total = weights[0] + weights[1] + weights[2]
-    return sum((w * v for w, v in zip(weights, values, strict=True)), torch.zeros_like(u)) / total
+    a, b, c = (w / r for w, r in zip((0.1, 0.6, 0.3), roughness, strict=True))
+    total = a + b
+    total += c
+    # The face lies half a cell beyond `u`; each of the three parabolas says where it is there.
+    moved = a.mul_((5 * slope).sub_(first.mul_(2)))
+    moved += b.mul_(slope.add_(after, alpha=2))
+    moved += c.mul_((4 * after).sub_(last))
+    return moved.div_(total.mul_(6)).add_(u)
+
+
+def _rough(bend: Tensor, slope: Tensor) -> Tensor:
+    """The squared indicator of how far a parabola is from smooth."""
+    found = bend.square_().mul_(13 / 12).add_(slope.square_(), alpha=0.25).add_(SMALL)
+    return found.square_()

@@ -14,7 +14,7 @@ from opsplit import OperatorSplitter
 from opsplit.benchmark import tasks
 from opsplit.grid import Grid
 from opsplit.physics import get_physics
-from opsplit.predict.denoise import denoise
+from opsplit.predict.denoise import denoise, in_modes, signal_modes
 
 PHYSICS = get_physics("advection-diffusion")
 
@@ -113,3 +113,17 @@ def test_pursuit_stands_noise_that_breaks_regression_on_the_known_terms() -> Non
     assert errors["pursuit"] < 0.01
     assert errors["pursuit"] < errors["raw"] / 5
     assert errors["pursuit"] < errors["least squares"] / 5
+
+
+def test_modes_without_a_signal_are_left_out_once_and_for_all() -> None:
+    x = 2 * torch.pi * torch.arange(64) / 64
+    signal = torch.stack([(torch.sin(3 * x) + 0.5 * torch.cos(7 * x + i))[None] for i in range(6)])
+    kept = signal_modes(signal, 0.01)
+    noise = 0.1 * torch.randn(4, 1, 64, generator=torch.manual_seed(0))
+    torch.testing.assert_close(in_modes(signal, kept), signal)
+    once = in_modes(noise, kept)
+    torch.testing.assert_close(in_modes(once, kept), once)
+    # Four of 64 modes hold a signal, and so much of white noise.
+    assert int(kept.sum()) == 4
+    assert float(once.square().sum() / noise.square().sum()) == pytest.approx(4 / 64, rel=0.8)
+    assert bool(signal_modes(signal, 0.0).all()), "without noise nothing is hidden"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from opsplit.predict import shooting as shooting_module
 from opsplit.predict.shooting import Shooting
 from opsplit.predict.units import Units
 from opsplit.predict.window import Window
-from opsplit.search import Composition, Objective
+from opsplit.search import Composition, Objective, SearchResult
+from opsplit.search.result import Cost
 
 
 def composed(
@@ -84,3 +86,31 @@ def test_what_noise_does_not_account_for_is_missed(observe: Any, exact: Any) -> 
     right, wrong = (shooting.doubt(pick(s)) for s in ((1.0, 1.0), (1.4, 0.4)))
     assert right is not None and wrong is not None
     assert wrong.missed > max(0.02, 5 * right.missed)
+
+
+def searched(*held: Composition) -> SearchResult:
+    """A result whose pick is the first of the compositions."""
+    return SearchResult("pursuit", held[0], held, held[:1], "", Cost(0, 0, 0.0))
+
+
+def test_runs_find_a_part_that_single_steps_missed(observe: Any, exact: Any) -> None:
+    shooting, objective, _ = composed(observe, exact, 0.01)
+    alone = Composition((0,), (1.0,), 0.1, {}, "")
+    made = shooting.extended(searched(alone, pick((1.0, 0.3))), objective.dictionary, 10.0)
+    assert made.pick.operators == (0, 1) and made.finalists == (made.pick,)
+    assert made.pick.strengths == pytest.approx((1.0, 1.0), abs=0.1)
+
+
+def test_runs_ask_for_no_part_that_is_not_there(observe: Any, exact: Any) -> None:
+    """Frames of advection alone, however the noise falls."""
+    for seed in range(4):
+        shooting, objective, seen = composed(observe, exact, 0.01, seed)
+        u = torch.stack([seen[0].roll(i, -1) for i in range(len(seen))])
+        speed = float(objective.grid.spacing[0]) / float(shooting.window.moments[0].diff()[0])
+        u = u + shooting.window.left * torch.randn(u.shape, generator=torch.manual_seed(seed))
+        window = replace(shooting.window, frames=(u,))
+        alone = Composition((0,), (speed / 0.5,), 0.1, {}, "")
+        both = Composition((0, 1), (speed / 0.5, 0.1), 0.1, {}, "")
+        held = searched(alone, both)
+        made = replace(shooting, window=window).extended(held, objective.dictionary, 100.0)
+        assert made.pick.operators == (0,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -110,7 +111,8 @@ def test_finer_splitting_that_explains_no_more_is_given_up(
     """Frames in reverse order follow no composition of the two, however finely it is split."""
     objective = Objective(stiff, window.flip(0), GRID, DT)
     asking = search_substeps(Finer(objective, 1))
-    first, second = next(asking), SEARCH.run(objective, None)
+    # Algebra hopes for nothing here; let it say otherwise.
+    first, second = next(asking), replace(SEARCH.run(objective, None), promise=0.5)
     assert first.refinement == 1
     split = asking.send((second, objective))
     assert isinstance(split, Split)
@@ -119,6 +121,23 @@ def test_finer_splitting_that_explains_no_more_is_given_up(
     with pytest.raises(StopIteration) as end:
         asking.send((second, objective.refined(finer.refinement)))
     assert end.value.value == (second, objective)
+
+
+def test_where_algebra_hopes_for_nothing_the_search_is_not_repeated() -> None:
+    """Frames of noise: no number of substeps makes sums of rates explain them."""
+    frames = torch.randn(6, 1, POINTS, generator=torch.manual_seed(0))
+    start = OperatorDictionary.analytic(1, 1, [{"diffusion": 1e-3}], {})
+    dictionary = start.add(speed).add(growth)
+    objective = Objective(dictionary, frames, GRID, 1e-3 * DT)
+    result, same = found(Pursuit(max_parts=3), objective)
+    assert result.promise > 0.95 and same.refinement == 1
+
+
+def test_the_promise_is_what_least_squares_leave(stiff: OperatorDictionary, window: Tensor) -> None:
+    """Coarse splitting spoils the flows of both operators, and not the algebra."""
+    coarse = SEARCH.run(Objective(stiff, window, GRID, DT), None)
+    fine = SEARCH.run(Objective(stiff, window, GRID, DT, refinement=16), None)
+    assert coarse.promise < fine.promise
 
 
 def test_the_error_of_persistence_is_the_relative_change(

@@ -98,6 +98,21 @@ def test_page(browser: Any, address: str, size: dict[str, int], scheme: str) -> 
     context.close()
 
 
+def test_on_paper_everything_is_there_that_paper_can_hold(browser: Any, address: str) -> None:
+    page = browser.new_page(viewport={"width": 720, "height": 900}, color_scheme="dark")
+    page.goto(address)
+    page.emulate_media(media="print")
+    tables = page.locator(".scroll").evaluate_all(
+        "all => all.every(x => x.scrollHeight <= x.clientHeight + 2)"
+    )
+    assert tables, "no table is cut off"
+    for part in ("#copy", "#play"):
+        assert page.locator(part).count() == 0 or not page.locator(part).is_visible()
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    page.close()
+
+
 def test_copying_where_the_clipboard_is_closed(browser: Any, address: str) -> None:
     page = browser.new_page()
     page.set_default_timeout(300_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cache
 from html import escape
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import opsplit
-from opsplit._text import percent
+from opsplit._text import in_percent
 from opsplit.app.job import Answer, Progress
 from opsplit.app.samples import Knob, constants
 from opsplit.display import html_table, middle
@@ -101,16 +100,10 @@ def _in_words(errors: dict[str, float]) -> str:
     if not errors:
         return ""
     mine, still = errors["opsplit"], errors.get("persistence")
-    said = f"The forecast differs from the truth by <b>{_percent(mine)}</b>"
+    said = f"The forecast differs from the truth by <b>{in_percent(mine)}</b>"
     if still is not None:
-        said += f"; the last frame, repeated, by {_percent(still)}"
+        said += f"; the last frame, repeated, by {in_percent(still)}"
     return f"<p>{said}.</p>"
-
-
-def _percent(share: float) -> str:
-    if not share < math.inf:
-        return "more than any number"
-    return f"{percent(share)} %" if share >= 1e-5 else "less than 0.001 %"
 
 
 def failure(words: str) -> str:

@@ -15,6 +15,7 @@ from opsplit._origin import origin
 from opsplit._text import say, to_json
 from opsplit.commands.common import once
 from opsplit.commands.spread import Spread
+from opsplit.display import span
 from opsplit.errors import OpsplitError
 from opsplit.physics import PHYSICS, first_physics
 
@@ -103,9 +104,7 @@ class Generate(Spread):
             }
 
         def words(result: dict[str, Any]) -> str:
-            ranges = ", ".join(
-                f"{k} in [{a:.4g}, {b:.4g}]" for k, (a, b) in result["coefficients"].items()
-            )
+            ranges = ", ".join(f"{k} {span(*ends)}" for k, ends in result["coefficients"].items())
             return (
                 f"{result['file']}: (trajectory, time, channel, *space) {result['shape']}, "
                 f"dt={result['dt']:.6g}, {ranges}"

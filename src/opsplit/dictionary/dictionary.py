@@ -131,7 +131,7 @@ class OperatorDictionary:
         shown = {name: v[v != 0] for name, v in self.coefficients.items()}
         for row, values in enumerate(shown.values()):
             axes.plot(values, np.full(len(values), row), "|", ms=14)
-        axes.set(yticks=range(len(shown)), xlabel="value", title=f"{len(self)} operators")
+        axes.set(yticks=range(len(shown)), xlabel="coefficient", title=f"{len(self)} operators")
         axes.set_yticklabels([f"{name} ({len(values)})" for name, values in shown.items()])
         axes.set_ylim(-0.5, max(len(shown), 1) - 0.5)
         return axes

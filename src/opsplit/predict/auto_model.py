@@ -20,7 +20,7 @@ from torch import Tensor
 from opsplit.dictionary import OperatorDictionary, keeping_mean
 from opsplit.errors import OpsplitError, OpsplitWarning, no_warnings
 from opsplit.model import DEFAULT_MODEL, Model, bundled, load_config, load_model, locate
-from opsplit.predict.verdict import Level
+from opsplit.predict.verdict import Level, Verdict
 from opsplit.search.strategy import Report
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ EQUAL = 1e-3
 """Unexplained shares below this count as equal."""
 ENOUGH = 0.02
 """Where a model leaves less than this, no variant of it is tried."""
+IDLE = 0.95
+"""Where operators leave this share of the change, no others for the same terms are tried."""
 SMALL = 64
 """Dictionaries of at most so many operators are tried in variants."""
 NOISY = 0.1
@@ -126,9 +128,11 @@ def fit_best(splitter: OperatorSplitter, report: Report | None, **given: Any) ->
         name, family = waiting.pop(0)
         late = bool(fits) and clock() - began > most
         twin = any(one.model == name and one.family == _usual(name) for one, _ in fits)
-        if late or twin or _settled(fits, name, family):
+        vain = not twin and _in_vain(fits, name, family)
+        if late or twin or vain or _settled(fits, name, family):
             why = "time is up" if late else "another model explains the data"
             why = "its usual operators were tried" if twin else why
+            why = "other operators for its terms explain nothing" if vain else why
             ranking.append(Ranked(name, family, words=f"not tried: {why}"))
             continue
 
@@ -205,6 +209,18 @@ def _settled(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family:
         return False
     ndim = fits[0][1].observed_.grid.ndim
     return family != _usual(name) or load_config(locate(name, family)).ndim < ndim
+
+
+def _in_vain(fits: Sequence[tuple[Ranked, OperatorSplitter]], name: str, family: str) -> bool:
+    """Whether operators for the same terms, and more, did no better than that nothing changes."""
+    still = [m for _, m in fits if m.verdict_.level is Level.UNEXPLAINED and _idle(m.verdict_)]
+    kinds = _kinds(load_model(name, family).dictionary) if still else frozenset()
+    return bool(kinds) and any(kinds <= _kinds(made._found.dictionary) for made in still)
+
+
+def _idle(verdict: Verdict) -> bool:
+    """Whether neither a step nor a run does better than that nothing changes."""
+    return verdict.unexplained > IDLE and (verdict.skill is None or verdict.skill < 1 - IDLE)
 
 
 def _degree(made: OperatorSplitter) -> int:
@@ -288,7 +304,7 @@ def _take(
     vars(splitter).update({k: v for k, v in vars(best).items() if k not in given})
     splitter.ranking_ = ranking
     for note in splitter.notes_:
-        warnings.warn(note, OpsplitWarning, stacklevel=4)
+        warnings.warn(note, OpsplitWarning, stacklevel=6)
     return splitter
 
 

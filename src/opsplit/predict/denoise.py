@@ -22,6 +22,10 @@ REMAINS = 0.2
 """Frames of which the filter leaves less than this share are noise as a whole."""
 
 
+DRAWS = 8
+"""So many times noise is drawn anew."""
+
+
 def noise_power(spectrum: Tensor, grid: Grid) -> Tensor:
     """Power of white noise per mode and channel `(channel,)`, from `(time, channel, *modes)`.
 
@@ -86,3 +90,34 @@ def wiener(window: Tensor, grid: Grid) -> tuple[Tensor, float, float]:
         return window, 0.0, 0.0
     left = gain.square().mean(tuple(range(1, gain.ndim))) * noise
     return clean, deviation, float((left.mean() / math.prod(grid.shape)).sqrt())
+
+
+def signal_modes(frames: Tensor, deviation: float) -> Tensor:
+    """Modes `(channel, *modes)` where filtered frames `(time, channel, *space)` have a signal.
+
+    Arguments:
+        deviation: of the noise that is still there; without any, all modes.
+    """
+    axes = tuple(range(2, frames.ndim))
+    power = torch.fft.fftn(frames, dim=axes, norm="forward").abs().square().mean(0)
+    return (power > deviation**2 / frames[0, 0].numel()) | (deviation <= 0)
+
+
+def in_modes(fields: Tensor, kept: Tensor) -> Tensor:
+    """Fields `(..., channel, *space)` without all other modes.
+
+    What noise hides was filtered out of the frames, and says nothing about what a step makes there.
+    """
+    if bool(kept.all()):
+        return fields
+    axes = tuple(range(1 - kept.ndim, 0))
+    found: Tensor = torch.fft.ifftn(torch.fft.fftn(fields, dim=axes) * kept, dim=axes).real
+    return found
+
+
+def fresh_noise(frames: Tensor, deviation: float) -> Tensor:
+    """Noise `(draw, *frames)` of a deviation, in the modes where filtered frames have a signal."""
+    generator = torch.Generator().manual_seed(0)
+    white = torch.randn(DRAWS, *frames.shape, generator=generator).to(frames)
+    made = in_modes(white, signal_modes(frames, deviation))
+    return made * (deviation / made.std().clamp_min(1e-30))

@@ -173,7 +173,7 @@ class OperatorSplitter(Shown):
             started, found = explained(plan, recording, model, dictionary, report)
         self.keep(found, started, u, dictionary)
         for note in self.notes_:
-            warnings.warn(note, OpsplitWarning, stacklevel=3)
+            warnings.warn(note, OpsplitWarning, stacklevel=4)
         return self
 
     def keep(

@@ -219,9 +219,7 @@ class Explainer:
         elif self._by_runs(window):
             shooting = Shooting(window, operators, objective.dt, plan.scheme, objective.refinement)
             most = largest_strength(objective.dictionary)
-            result = result.with_strengths(
-                objective.dictionary, shooting.refined(result.pick, most)
-            )
+            result = shooting.extended(result, objective.dictionary, most)
         verdict = yield Judged(
             operators, result.pick, window, objective.dt, plan.scheme, objective.refinement
         )

@@ -146,7 +146,18 @@ def _waves(
         number = np.arange(count) + (0.5 if mixed else 0.0 if even else 1.0)
         turns = np.pi * np.multiply.outer(place, number)
         made = np.sin(turns) if kinds[0] == DIRICHLET else np.cos(turns)
-    return np.linalg.qr(made)[0], place
+    return _orthonormal(made), place
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """The same spans, column by column; waves are nearly orthogonal, so that squares will do."""
+    found: np.ndarray
+    try:
+        upper = np.linalg.cholesky(columns.T @ columns).T
+        found = np.linalg.solve(upper.T, columns.T).T
+    except np.linalg.LinAlgError:
+        found = np.linalg.qr(columns)[0]
+    return found
 
 
 def _values(
@@ -155,26 +166,17 @@ def _values(
     """The values at both walls that suit the mean of all lines, and their errors."""
     if DIRICHLET not in kinds:
         return np.zeros(2), np.zeros(2)
-    basis, inverse = _profiles(len(mean), kinds, at)
-    fitted = inverse @ mean
-    left = mean - basis @ fitted
-    spread = np.linalg.norm(left) / math.sqrt(max(1, len(mean) - basis.shape[1]))
+    waves, place = _waves(len(mean), kinds, at)
+    waves = waves[:, : len(mean) // 4]
+    profile = np.stack([1 - place, place], 1) if kinds[0] == kinds[1] else np.ones((len(mean), 1))
+    # The line between the values at both walls, beside the longest waves.
+    own, rest = (each - waves @ (waves.T @ each) for each in (profile, mean))
+    inverse = np.linalg.pinv(own)
+    fitted = inverse @ rest
+    free = len(mean) - waves.shape[1] - own.shape[1]
+    spread = np.linalg.norm(rest - own @ fitted) / math.sqrt(max(1, free))
     errors = spread * np.linalg.norm(inverse, axis=1)
-    own = 2 if kinds[0] == kinds[1] else 1
-    return np.resize(fitted[:own], 2), np.resize(errors[:own], 2)
-
-
-@lru_cache(maxsize=32)
-def _profiles(
-    points: int, kinds: tuple[str, str], at: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The line between the values at both walls beside the longest waves, and its inverse."""
-    waves, place = _waves(points, kinds, at)
-    profile = np.stack([1 - place, place], 1)
-    if kinds[0] != kinds[1]:
-        profile = np.ones((points, 1))
-    basis = np.concatenate([profile, waves[:, : points // 4]], 1)
-    return basis, np.linalg.pinv(basis)
+    return np.resize(fitted, 2), np.resize(errors, 2)
 
 
 def _sides(

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from opsplit.predict.denoise import fresh_noise
 from opsplit.predict.explain import Explanation
-from opsplit.predict.shooting import fresh_noise
 from opsplit.search import Composition
 
 

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from opsplit._deadline import time_is_up
-from opsplit.dictionary import PreparedDictionary
+from opsplit.dictionary import OperatorDictionary, PreparedDictionary
+from opsplit.predict.denoise import DRAWS, fresh_noise, in_modes, signal_modes
 from opsplit.predict.rollout import rollouts
 from opsplit.predict.verdict import SURE
 from opsplit.predict.window import Window, runs
-from opsplit.search import Composition
+from opsplit.search import Composition, SearchResult
 from opsplit.search.window import LONG_GAP
 from opsplit.splitting import Scheme
 
@@ -32,8 +33,16 @@ LITTLE = 0.002
 """A step that reduces the misfit by less than this share is the last."""
 SHARE = 0.02
 """Difference quotients change a strength by this share."""
-DRAWS = 8
-"""So many times noise is drawn anew."""
+WIDE = 1.1
+"""Runs that miss so many times more than noise makes of them may lack a part."""
+HALVED = 0.5
+"""One more part must take away so much of what runs miss beyond the noise, in squares."""
+LIKELY = 6
+"""So many longer compositions are run,"""
+REFINED = 3
+"""and so many of them get strengths of their own."""
+PARTS = 5
+"""Parts at most."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,39 @@ class Shooting:
             pick: a composition with strengths nearby.
             most: largest strength.
         """
+        return self._refined(pick, most)[0]
+
+    def extended(
+        self, result: SearchResult, dictionary: OperatorDictionary, most: float
+    ) -> SearchResult:
+        """The result with strengths of runs, and a longer pick where runs ask for one.
+
+        A weak part hardly shows in single steps between noisy frames, but it does over many frames.
+        Where the runs of the pick miss more than noise makes of them, compositions with one more
+        part are tried; it must take away much of what is missed.
+        """
+        strengths, missed = self._refined(result.pick, most)
+        result = result.with_strengths(dictionary, strengths)
+        while len(result.pick) < PARTS and not time_is_up():
+            noise = self._expected(result.pick)
+            if not WIDE * noise < missed < math.inf:
+                break
+            longer = [c for c in result.ranked if len(c) == len(result.pick) + 1][:LIKELY]
+            norms = [float(row.norm()) for row in self._rows(longer)] if longer else []
+            order = sorted((n, i) for i, n in enumerate(norms) if math.isfinite(n))
+            tried = [(*self._refined(longer[i], most), i) for _, i in order[:REFINED]]
+            if not tried:
+                break
+            strengths, least, best = min(tried, key=lambda one: one[1])
+            if not least**2 - noise**2 < HALVED * (missed**2 - noise**2):
+                break
+            chosen, missed = longer[best], least
+            result = replace(result, pick=chosen, finalists=(chosen,))
+            result = result.with_strengths(dictionary, strengths)
+        return result
+
+    def _refined(self, pick: Composition, most: float) -> tuple[tuple[float, ...], float]:
+        """The best strengths, and the norm of what their runs miss."""
         now = torch.tensor(pick.strengths, dtype=torch.float64)
         misfit = self._misfits(pick, [now])[0]
         damping = 1e-4
@@ -83,15 +125,27 @@ class Shooting:
             now, misfit, damping = trial, found, 0.1 * damping
             if after > (1 - LITTLE) * before:
                 break
-        return tuple(now.tolist())
+        return tuple(now.tolist()), float(misfit.norm())
+
+    def _expected(self, pick: Composition) -> float:
+        """Norm of what noise alone makes runs of a pick miss; infinite if they diverge."""
+        now = torch.tensor(pick.strengths, dtype=torch.float64)
+        rows = self._misfits(pick, [now] * (1 + DRAWS), self._fresh())
+        fresh = torch.stack([one - rows[0] for one in rows[1:]])
+        found = float(fresh.square().sum(1).mean().sqrt())
+        return found if math.isfinite(found) else math.inf
+
+    def _fresh(self) -> list[Tensor]:
+        return [fresh_noise(frames, self.window.left) for frames in self.window.frames]
 
     def doubt(self, pick: Composition) -> Doubt | None:
         """What the noise of the window leaves open about a pick; None if its runs diverge."""
         now = torch.tensor(pick.strengths, dtype=torch.float64)
         steps = _steps(now)
-        noise = [fresh_noise(frames, self.window.left) for frames in self.window.frames]
         quiet = len(steps) + 1
-        rows = self._misfits(pick, [now, *(now + torch.diag(steps)), *([now] * DRAWS)], noise)
+        rows = self._misfits(
+            pick, [now, *(now + torch.diag(steps)), *([now] * DRAWS)], self._fresh()
+        )
         misfit, moved, noisy = rows[0], rows[1:quiet], rows[quiet:]
         slopes = torch.stack([(misfit - m) / h for m, h in zip(moved, steps, strict=True)])
         fresh = torch.stack([one - misfit for one in noisy])
@@ -117,11 +171,15 @@ class Shooting:
         Arguments:
             noise: of every trajectory `(draw, *frames)`, added for the last choices.
         """
-        made = [replace(pick, strengths=tuple(s.tolist())) for s in strengths]
+        return self._rows([replace(pick, strengths=tuple(s.tolist())) for s in strengths], noise)
+
+    def _rows(self, made: list[Composition], noise: Sequence[Tensor] = ()) -> list[Tensor]:
+        """The same for several compositions of one length."""
         rows: list[list[Tensor]] = [[] for _ in made]
         for place, (frames, moments) in enumerate(
             zip(self.window.frames, self.window.moments, strict=True)
         ):
+            kept = signal_modes(frames, self.window.left)
             for run in runs(moments, LONG_GAP * self.dt):
                 held = frames[run].expand(len(made), *frames[run].shape)
                 if noise:
@@ -137,20 +195,9 @@ class Shooting:
                     for number, one in enumerate(found):
                         mine = number % len(made)
                         seen = held[mine][firsts[number // len(made)] + 1 :]
-                        rows[mine].append((seen - one.frames[: len(seen)]).double().flatten())
+                        missed = in_modes(seen - one.frames[: len(seen)], kept)
+                        rows[mine].append(missed.double().flatten())
         return [torch.cat(row) for row in rows]
-
-
-def fresh_noise(frames: Tensor, deviation: float) -> Tensor:
-    """Noise `(draw, *frames)` of a deviation, in the modes where filtered frames have a signal."""
-    axes = tuple(range(2, frames.ndim))
-    power = torch.fft.fftn(frames, dim=axes, norm="forward").abs().square().mean(0)
-    kept = power > deviation**2 / frames[0, 0].numel()
-    generator = torch.Generator().manual_seed(0)
-    white = torch.randn(DRAWS, *frames.shape, generator=generator).to(frames)
-    inside = tuple(axis + 1 for axis in axes)
-    made = torch.fft.ifftn(torch.fft.fftn(white, dim=inside) * kept, dim=inside).real
-    return made * (deviation / made.std().clamp_min(1e-30))
 
 
 def _steps(strengths: Tensor) -> Tensor:

@@ -157,7 +157,7 @@ class Shown:
         )
         if observed.grid.ndim == 1:
             axes.axvline(float(ahead.times[0]) / 2, color="black", ls="--", lw=1.5)
-            axes.set_xlabel("time after the last observed frame")
+            axes.set(xlabel="time after the last observed frame", title="observed | forecast")
         return axes
 
     def to_frame(self) -> pandas.DataFrame:

@@ -16,6 +16,8 @@ POOR = 0.05
 """A fit that leaves more than this share of the change may suffer from coarse splitting."""
 MOSTLY = 0.5
 """Splitting that makes more than this share of the fitting error makes most of it."""
+GAIN = 0.95
+"""Splitting may hide compositions that leave less than this share of what the pick leaves."""
 MOST = 16
 """Substeps per frame beyond which splitting is not refined."""
 
@@ -34,6 +36,9 @@ def search_substeps(problem: Problem | Finer) -> Asking[Searched]:
         gap = yield Split(objective if own is None else objective.over(own), result.pick)
         allowed = max(SHARE * error, NEGLIGIBLE * still)
         if gap <= allowed and (objective.refinement > 1 or error <= POOR * still):
+            break
+        if gap <= allowed and result.promise > GAIN:
+            # Algebra knows no splitting, and hopes for no more than flows have shown.
             break
         # Where the fitting error is mostly that of splitting, it goes down with it.
         aim = NEGLIGIBLE * still if gap > MOSTLY * error else allowed

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from opsplit._text import percent
 from opsplit.dictionary import PreparedDictionary
+from opsplit.predict.denoise import in_modes, signal_modes
 from opsplit.predict.rollout import one_step, rollout, rollouts, steps_together
 from opsplit.predict.window import Window, runs
 from opsplit.search import Composition
@@ -202,19 +203,20 @@ def measure(
     missed, still, seen = [], [], []
     mean = _mean(window.joined)
     for frames, moments in zip(window.frames, window.moments, strict=True):
+        kept = signal_modes(frames, window.left)
         for run in runs(moments, GAP * dt):
             states, targets = frames[run][:-1], frames[run][1:]
             found = one_step(
                 operators, composition, states, moments[run].diff().tolist(), scheme, refinement
             )
-            left.append((found - targets).norm())
+            left.append(in_modes(found - targets, kept).norm())
             change.append((states - targets).norm())
             size.append((targets - mean).norm())
         for run in runs(moments, LONG_GAP * dt):
             begin, *others = frames[run]
             after, ahead = torch.stack(others), (moments[run][1:] - moments[run][0]).tolist()
             free = rollout(operators, composition, begin, ahead, dt, scheme, refinement).frames
-            missed.append((free - after).norm())
+            missed.append(in_modes(free - after, kept).norm())
             still.append((begin - after).norm())
             seen.append((after - mean).norm())
 
@@ -304,11 +306,16 @@ def measure_together(
     def norms(x: Tensor) -> Tensor:
         return x.flatten(1).norm(dim=1)
 
+    kept = [signal_modes(f, window.left) for f, window in zip(frames, windows, strict=True)]
     means = [_mean(each).expand_as(each[0]) for each in frames]
     size = norms(targets - torch.stack(means)[:, None])
+
+    def seen(x: Tensor) -> Tensor:
+        return torch.stack([in_modes(*each) for each in zip(x, kept, strict=True)])
+
     numbers = (
-        norms(found - targets), norms(states - targets), size,
-        norms(free - targets), norms(frames[:, :1] - targets), size,
+        norms(seen(found - targets)), norms(states - targets), size,
+        norms(seen(free - targets)), norms(frames[:, :1] - targets), size,
     )  # fmt: skip
     count = targets[0].numel()
     noise = [left_by_noise(window, count) for window in windows]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opsplit._files import regular
+from opsplit._files import parsing, regular
 from opsplit.errors import OpsplitError
 from opsplit.hypernetwork.config import EncoderConfig
 from opsplit.operators import NONLINEARITIES, Nonlinearity, OperatorFamily
@@ -28,7 +28,7 @@ their number."""
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    try:
+    with parsing(path, "TOML"):
         if regular(path).st_size > LARGEST:
             raise OpsplitError(f"{path} is larger than {LARGEST} bytes.")
         text = path.read_text("utf-8")
@@ -37,14 +37,6 @@ def read_toml(path: Path) -> dict[str, Any]:
                 f"{path} has a line with more than {DOTS} dots; write shorter lines."
             )
         return tomllib.loads(text)
-    except OpsplitError:
-        raise
-    except FileNotFoundError:
-        raise OpsplitError(f"No such file: {path}") from None
-    except RecursionError:
-        raise OpsplitError(f"{path} cannot be read as TOML: it is nested too deeply.") from None
-    except (OSError, ValueError) as reason:
-        raise OpsplitError(f"{path} cannot be read as TOML: {reason}") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from opsplit._files import atomic
-from opsplit._text import percent
+from opsplit._text import in_percent
 from opsplit.display import colour_limits, middle
 from opsplit.metrics import nrmse_per_frame
 from opsplit.trajectories import Trajectories
@@ -140,7 +140,7 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     titles = ["what really happened\n"]
     for name, words in methods.items():
         share = float((found[name] - future).norm() / future.norm())
-        titles.append(f"{words}\n{percent(share)} % wrong")
+        titles.append(f"{words}\n{in_percent(share)} wrong")
     for axes, frames, title in zip(maps, (future, *found.values()), titles, strict=True):
         image = _space_time(
             axes, torch.cat([seen, frames]), (0, end), extent,
@@ -161,9 +161,12 @@ def demo_figure(rollout: Rollout, path: Path) -> None:
     labels = {"direct": "network", "pursuit": "opsplit"}
     for name, frames in found.items():
         profile.plot(x, frames[-1], color=COLOURS[name], lw=2, label=labels[name])
-    profile.set(xlabel="x", title="the last frame\n")
+    profile.set_xlabel("x")
     profile.grid(alpha=0.3)
-    profile.legend(fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    profile.legend(
+        title="the last frame", title_fontsize=12, fontsize=9, ncols=2, frameon=False,
+        loc="lower center", bbox_to_anchor=(0.5, 0.98), borderpad=0,
+    )  # fmt: skip
     _save(figure, path)
 
 

@@ -219,6 +219,7 @@ class Pursuit(Strategy):
             self._polish(objective, {w: records[w] for w in screens})
             report(1.0, best_so_far(objective, records[int(group[0])].pick))
         for w, screen in screens.items():
+            records[w].least = screen.least
             if self.fits_strengths:
                 # Each may still become the pick, and one estimate belongs to one composition.
                 for tried in self.final(records[w]):

@@ -136,6 +136,9 @@ class SearchResult:
     """Mechanisms of the pick, each with another one that explains these frames as well."""
     remark: str = ""
     """What a user should know about the way the search was done."""
+    promise: float = 0.0
+    """Where known: the least that algebra, which knows no splitting, leaves of the change with two
+    and more parts, over what the flows of the pick leave."""
 
     @property
     def identified(self) -> Mapping[str, float]:

@@ -124,6 +124,7 @@ class Screen:
         norms: `(g,)` squared norms of these integrals.
         excluded: `(g,)` classes that are not finite, or have no effect.
         whole: squared norm of the change.
+        least: smallest norm of a residual of two and more parts so far.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Screen:
         multiples = objective.operators.multiples
         self.place, self.factor = (x.numpy(force=True) for x in (multiples.place, multiples.factor))
         self._gram, self._share, self.whole = gram, share, whole
+        self.least = math.inf
         heads = self.classes.heads
         self.columns = self.gram(heads)
         self.norms, self.products = self.columns.diagonal(), self.share(heads)
@@ -204,7 +206,9 @@ class Screen:
         strengths, gains = s[rows, index].reshape(members.shape), gain[rows, index].ravel()
         if settings.fits_strengths:
             members, strengths = self._turned(members, strengths)
-        return self._best(members, strengths, gains, settings)
+        found = self._best(members, strengths, gains, settings)
+        self.least = min([self.least, *found.left[:1].tolist()])
+        return found
 
     def _turned(self, members: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Classes of negative strength replaced by those of the opposite direction."""

@@ -60,6 +60,8 @@ class Record:
     the sum over their operators."""
     remark: str = ""
     """What a user should know about the way this window was searched."""
+    least: float = 0.0
+    """The smallest residual of two and more parts, by algebra; zero where there is no algebra."""
     finalists: list[Tried] | None = None
     """The compositions that ran freely over the window."""
     dictionary: OperatorDictionary | None = None
@@ -225,6 +227,7 @@ class Strategy(Settings, ABC):
             record.dictionary,
             () if known is None else known.alike,
             record.remark,
+            record.least / pick.residual if pick.residual else 0.0,
         )
 
 

@@ -309,6 +309,8 @@ def _sources(rows: Rows) -> str:
             commits = ", ".join(dict.fromkeys(str(row["commit"]) for row in held.values()))
             places = ", ".join(dict.fromkeys(str(row["hardware"]) for row in held.values()))
             lines.append(f"- {part}: {', '.join(commands)}; commit {commits}; {places}.")
+    for part in ("ours", "early"):
+        lines.append(f"- the ten in {part}, by commit: {_ten(rows[part])}.")
     return (
         "This page is written by `python benchmarks/any_equation report` from "
         "`benchmarks/results/any_equation.json`. Training seed 11, test seed 900. One change was "
@@ -325,6 +327,15 @@ def _sources(rows: Rows) -> str:
         "solver itself does not stay finite are left out: n is the number that remains.\n\n"
         + "\n".join(lines)
     )
+
+
+def _ten(rows: dict[str, Row]) -> str:
+    """Which of the ten equations were measured at which commit."""
+    held: dict[str, list[str]] = {}
+    for name in EQUATIONS:
+        if name in rows:
+            held.setdefault(str(rows[name]["commit"]), []).append(f"`{name}`")
+    return "; ".join(f"{commit}: {', '.join(names)}" for commit, names in held.items())
 
 
 def _plain(command: str) -> str:
@@ -359,7 +370,7 @@ def _plot(rows: Rows, path: Path) -> None:
     axes.set_xticks([t for t in (1, 2, 5, 10, 20, 60, 120, 300, 600) if low <= t <= high])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.text(low * 1.05, USABLE * 0.8, "usable below this line", fontsize=8, va="top")
+    axes.text(high * 0.97, USABLE * 0.8, "usable below this line", fontsize=8, va="top", ha="right")
     axes.text(62, axes.get_ylim()[0] * 1.3, "a minute", fontsize=8)
     if dots:
         axes.plot([], [], "o--", color="#666666", lw=1, ms=4, label="read by the encoder")

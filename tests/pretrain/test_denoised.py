@@ -73,7 +73,7 @@ def test_clean_frames_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("name", "terms"),
-    [("diffusion", {"lap": 2}), ("reaction", {"": 0, "0*0*0": 0}), ("flux", {"0*0@x": 1})],
+    [("diffusion", {"lap": 2}), ("flux", {"0*0@x": 1})],
 )
 def test_noise_that_hides_every_step_hides_no_structure(name: str, terms: dict[str, int]) -> None:
     """Noise of 1 % makes a large part of the change of a step here; weights are right to 3 %."""
@@ -83,6 +83,8 @@ def test_noise_that_hides_every_step_hides_no_structure(name: str, terms: dict[s
     one = learn(evidence, "c", mechanisms(data)["c"], values)
     held = {t: w for kind in used_terms(one).values() for t, w in kind.items()}
     assert held.keys() == terms.keys() and not is_weak(one)
+    # Nothing is left that rich structures could explain, and they take the most time.
+    assert not any(rival.name.startswith(("inverses", "means")) for rival in one.rivals)
     for (term, order), true in zip(terms.items(), PLANTED[name][1], strict=True):
         found = held[term][:, 0] / values / evidence.units.wavenumber**order
         assert float((found / true - 1).abs().max()) < 0.03

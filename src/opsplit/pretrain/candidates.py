@@ -57,10 +57,16 @@ class Candidates:
 
     Arguments:
         limit: when to look no further; a later one may take its place.
+        settled: whether what is left may be noise, so that structures with a number that must be
+            found are not worth their time.
     """
 
-    def __init__(self, evidence: Evidence, environments: Sequence[int], limit: Limit) -> None:
+    def __init__(
+        self, evidence: Evidence, environments: Sequence[int], limit: Limit,
+        settled: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self.evidence, self.environments, self.limit = evidence, list(environments), limit
+        self.settled = settled
         self.channels = evidence.fit[0].shape[2]
 
     def __iter__(self) -> Iterator[Candidate]:
@@ -69,17 +75,16 @@ class Candidates:
         known = stages(self.channels, self.evidence.grid.ndim)
         moving = any(bool(self.evidence.fit[i].diff(dim=1).any()) for i in self.environments)
         for stage in known if moving else ():
-            if stage[0].group == "fluxes":
+            if stage[0].group == "fluxes" and not self.settled():
                 yield from self._saturated()
             # The first stage is the least that a mechanism needs.
             for one in self._of(stage, self.limit if seen else Limit()):
                 if one.terms not in seen:
                     seen.add(one.terms)
                     yield one
-        if moving:
-            yield from self._saturated_fluxes()
-            yield from self.inverted()
-            yield from self._near()
+        for tuned in (self._saturated_fluxes, self.inverted, self._near) if moving else ():
+            if not self.settled():
+                yield from tuned()
         if not seen:
             # Where nothing explains anything, the operator that does nothing is all there is.
             atom = known[0][0].atoms[0]

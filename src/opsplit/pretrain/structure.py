@@ -35,6 +35,8 @@ from opsplit.trajectories import Trajectories
 
 MANY = 3
 """Linear terms, from this number on, are tried to be written with fewer."""
+HIDDEN = 1.5
+"""Squared errors up to so many times those of noise leave nothing that is worth a long search."""
 CLOSE = 0.05
 """Structures with a smaller error may have the right terms, evaluated in another way than in the
 data."""
@@ -112,7 +114,7 @@ class Contest:
         self.train = evidence.pairs(environments, unseen=False, seed=1)
         self.check = evidence.pairs(environments, unseen=True, seed=2)
         self.noise = evidence.noise_of(environments, seed=2)
-        self.candidates = Candidates(evidence, environments, Limit())
+        self.candidates = Candidates(evidence, environments, Limit(), self.settled)
         self.ahead = iter(self.candidates)
         self.tried: list[_Tried] = []
         self.hurried = False
@@ -122,6 +124,14 @@ class Contest:
     def least(self) -> float:
         """The error of the best structure so far, infinite at the beginning."""
         return min((t.rival.error for t in self.tried), default=math.inf)
+
+    def settled(self) -> bool:
+        """Whether the best structure leaves no more than the noise in the frames."""
+        if not self.tried:
+            return False
+        best = min(self.tried, key=lambda t: t.rival.error)
+        floor = self._floor(best.family, best.parameters)
+        return float(best.found.square().mean()) < HIDDEN * float(floor.square().mean())
 
     def until(self, enough: float, limit: Limit) -> None:
         """Try structures until one leaves less than this share of the change."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +19,9 @@ from torch import Tensor
 from opsplit.benchmark import calibrate as benchmark
 from opsplit.benchmark.calibrate import calibrate, coverage
 from opsplit.benchmark.tasks import columns
-from opsplit.benchmark.varied import KINDS, shaped_field, varied_window
-from opsplit.calibration import (
-    FILE,
-    LEVELS,
-    SPREAD,
-    Calibration,
-    coefficient_scale,
-)
+from opsplit.benchmark.varied import BOX, KINDS, like_usual, shaped_field, varied_window
+from opsplit.calibration import FILE, SPREAD, Calibration, coefficient_scale
+from opsplit.conformal import DEEPEST, LEVELS, Question, conformal_quantiles, grown, leaves
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import OpsplitError, no_warnings
 from opsplit.fourier import low_pass
@@ -95,6 +91,14 @@ def broken(changes: dict[str, Any]) -> str:
     return json.dumps({k: v for k, v in raw.items() if v is not None})
 
 
+def question(at: float, below: Any, above: Any) -> dict[str, Any]:
+    return {"trait": "noisy", "at": at, "below": below, "above": above}
+
+
+def nested(depth: int) -> Any:
+    return question(0.5, LEVELS, nested(depth - 1)) if depth else LEVELS
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,7 +119,10 @@ def broken(changes: dict[str, Any]) -> str:
         broken({"n": "many"}),
         broken({"origin": 5}),
         broken({"strategy": None}),
-        broken({"noisy": {"c": [1, 2]}}),
+        broken({"groups": {"c": [1, 2]}}),
+        broken({"groups": {"c": {"trait": "noisy", "at": 0.5, "below": LEVELS}}}),
+        broken({"groups": {"c": question(math.inf, LEVELS, LEVELS)}}),
+        broken({"groups": {"c": nested(2 * DEEPEST + 1)}}),
     ],
 )
 def test_a_damaged_file_is_one_clear_error(text: str, tmp_path: Path) -> None:
@@ -130,15 +137,18 @@ def test_factors_for_spreads_of_before_are_none(spread: int | None, tmp_path: Pa
     assert Calibration.load(tmp_path) is None
 
 
-def test_frames_with_noise_have_factors_of_their_own(tmp_path: Path) -> None:
+def test_windows_have_factors_by_their_traits(tmp_path: Path) -> None:
     wide = tuple(5 * x for x in LEVELS)
-    both = replace(KNOWN, noisy={"forecast": wide, "c": wide})
-    both.save(tmp_path)
-    assert Calibration.load(tmp_path) == both
-    assert both.having(False) is both and KNOWN.having(True) is KNOWN
-    noisy = both.having(True)
-    assert noisy.forecast_factor(0.9) == pytest.approx(4.5)
-    assert noisy.coefficients.keys() == {"c"}
+    noisy = Question("noisy", 0.5, LEVELS, wide)
+    told = replace(KNOWN, groups={"forecast": noisy, "c": Question("moved", 0.1, noisy, LEVELS)})
+    told.save(tmp_path)
+    assert Calibration.load(tmp_path) == told
+    assert KNOWN.at({"noisy": 1.0}) is KNOWN
+    for moved, loud, factor in ((0.0, 0.0, 0.9), (0.0, 1.0, 4.5), (0.2, 1.0, 0.9)):
+        here = told.at({"noisy": loud, "moved": moved})
+        assert here.forecast_factor(0.9) == pytest.approx(4.5 if loud else 0.9)
+        assert here.coefficient_factor("c", 0.9) == pytest.approx(factor)
+        assert here.coefficient_factor("D", 0.9) == KNOWN.coefficient_factor("D", 0.9)
 
 
 def test_a_file_that_is_not_text_is_one_clear_error(tmp_path: Path) -> None:
@@ -366,13 +376,50 @@ def test_varied_fields_are_periodic_resolved_and_differ(kind: str, grid: Grid) -
 
 def test_varied_windows_go_through_kinds_times_and_noise() -> None:
     column = columns("advection-diffusion")["A+D"]
-    seen = [varied_window(column, i, seed=4) for i in range(12)]
-    assert [kind for _, _, kind in seen[:4]] == list(KINDS)
+    seen = [varied_window(column, i, seed=4) for i in range(15)]
+    assert [kind for _, _, kind in seen[:5]] == list(KINDS)
     steps = {round(observed.dt, 6) for observed, _, _ in seen}
-    assert len(steps) == 10 and max(steps) < 2.1 * 10 / 99 < 6 * min(steps)
-    plain, noisy = seen[1][0].data[0, 0, 0], seen[9][0].data[0, 0, 0]
+    assert len(steps) == 13 and max(steps) < 2.1 * 10 / 99 < 6 * min(steps)
+    boxes = {round(observed.grid.extent[0], 6) for observed, _, _ in seen}
+    assert len(boxes) == 13 and max(boxes) <= BOX * 16 and min(boxes) >= 16 / BOX
+    plain, noisy = seen[1][0].data[0, 0, 0], seen[11][0].data[0, 0, 0]
     rough = [float((u - low_pass(u, seen[0][0].grid, 0.5)).std()) for u in (plain, noisy)]
     assert rough[1] > 100 * rough[0]
+
+
+def test_fields_of_a_system_lie_between_two_of_its_states() -> None:
+    fields = torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(2)).double()
+    shape = torch.arange(64.0).reshape(8, 8).double()
+    made = like_usual(fields, shape)
+    states = fields.flatten(1)
+    ends = made.flatten(1)[:, [0, -1]]
+    assert torch.equal(ends[0], torch.stack([states[0].min(), states[0].max()]))
+    assert all(bool((states == end[:, None]).all(0).any()) for end in ends.T)
+    middle = made.flatten(1)[:, 21]
+    torch.testing.assert_close(middle, ends[:, 0] * (2 / 3) + ends[:, 1] / 3)
+
+
+def test_a_trait_that_tells_scores_apart_is_asked_for() -> None:
+    """Coverage is right in both groups; a trait that means nothing is not asked for."""
+    draw = np.random.default_rng(0)
+
+    def windows(n: int) -> tuple[list[Tensor], list[dict[str, float]]]:
+        traits = [{"luck": float(draw.random()), "noisy": float(i % 3 == 0)} for i in range(n)]
+        sizes = [abs(draw.normal()) * (5 if t["noisy"] else 1) for t in traits]
+        return [torch.tensor([x]) for x in sizes], traits
+
+    scores, traits = windows(300)
+    tree = grown(scores, traits)
+    assert isinstance(tree, Question) and tree.trait == "noisy"
+    assert len(list(leaves(tree))) == 2
+    found = Calibration("pursuit", 300, LEVELS, {"c": LEVELS}, {}, groups={"c": tree})
+    held: dict[float, list[bool]] = {0.0: [], 1.0: []}
+    for score, t in zip(*windows(6000), strict=True):
+        held[t["noisy"]].append(float(score) <= found.at(t).coefficient_factor("c", 0.9))
+    assert all(0.85 < np.mean(inside) < 0.95 for inside in held.values())
+    lucky = [{"luck": t["luck"]} for t in traits]
+    assert grown(scores, lucky) == conformal_quantiles(torch.cat(scores), 300)
+    assert grown(scores[:60], traits[:60]) == conformal_quantiles(torch.cat(scores[:60]), 60)
 
 
 def test_coverage_needs_a_calibration(tiny_model: Model) -> None:

@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from opsplit.calibration import (
-    LEVELS,
-    coefficient_scale,
-    conformal_quantiles,
-    forecast_deviation,
-    interpolate,
-)
+from opsplit.calibration import coefficient_scale, forecast_deviation
+from opsplit.conformal import LEVELS, conformal_quantiles, interpolate
 from opsplit.errors import OpsplitError
 
 

@@ -8,7 +8,7 @@ these ratios, kept with the model, is the factor that turns a later spread into 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,22 +17,30 @@ import torch
 from torch import Tensor
 
 from opsplit._files import inside, read_json, write_json
+from opsplit.conformal import (
+    LEVEL,
+    LEVELS,
+    Traits,
+    Tree,
+    factors_at,
+    factors_of,
+    interpolate,
+    tree_of,
+)
 from opsplit.errors import OpsplitError
-from opsplit.settings import Printable, argument
+from opsplit.settings import Printable
 
 FILE = "calibration.json"
 FORECAST = "forecast"
-LEVELS = tuple(round(0.01 * i, 2) for i in range(1, 100))
-"""Probabilities whose factors are kept."""
-LEVEL, NEAR = 0.9, 0.05
+NEAR = 0.05
 """An interval of 90 % is shown if its coverage was no further than this below in every group of
 tests, and no further above in all of them,"""
 CHANCE = 1.64
 """or where fewer than a hundred were tested: no further than chance makes it in one of twenty, in
 standard errors."""
-FEWEST = 20
+FEWEST = 40
 """Fewer tests than this say nothing about a coverage."""
-SPREAD = 2
+SPREAD = 4
 """How spreads are computed; factors for other spreads mean nothing."""
 SMALLEST = 1e-7
 """No spread of a coefficient is believed below this, or below this share of its size: single
@@ -56,16 +64,17 @@ class Calibration:
     field, with and without noise, and in all."""
     tested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """How many trajectories each of these shares is of."""
-    noisy: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Factors for frames with noise, of the `"forecast"` and of coefficients; the others are for
-    clean frames then. Empty: there is no difference."""
+    groups: Mapping[str, Tree] = field(default_factory=dict)
+    """Factors by traits of the window, of the `"forecast"` and of coefficients; the others are
+    those of all windows together. Empty: there is no difference."""
 
-    def having(self, noise: bool) -> Calibration:
-        """The factors for frames with or without noise."""
-        if not noise or not self.noisy:
+    def at(self, traits: Traits) -> Calibration:
+        """The factors for a window with these traits."""
+        if not self.groups:
             return self
-        mine = dict(self.noisy)
-        return replace(self, forecast=mine.pop(FORECAST), coefficients=mine)
+        mine = {name: factors_at(tree, traits) for name, tree in self.groups.items()}
+        forecast = mine.pop(FORECAST, self.forecast)
+        return replace(self, forecast=forecast, coefficients={**self.coefficients, **mine})
 
     def forecast_factor(self, level: float) -> float:
         """Half width of a forecast's band over its deviation."""
@@ -118,58 +127,18 @@ class Calibration:
             return cls(
                 str(raw["strategy"]),
                 int(raw["n"]),
-                _factors(raw["forecast"]),
-                {str(k): _factors(v) for k, v in raw["coefficients"].items()},
+                factors_of(raw["forecast"]),
+                {str(k): factors_of(v) for k, v in raw["coefficients"].items()},
                 dict(raw["origin"]),
                 {str(c): dict(row) for c, row in raw.get("coverage", {}).items()},
                 {str(c): dict(row) for c, row in raw.get("tested", {}).items()},
-                {str(k): _factors(v) for k, v in raw.get("noisy", {}).items()},
+                {str(k): tree_of(v) for k, v in raw.get("groups", {}).items()},
             )
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as reason:
             raise OpsplitError(
                 f"{folder / FILE} does not hold a calibration: {reason!r}. "
                 "Write it again with `opsplit calibrate`."
             ) from None
-
-
-def _factors(raw: Sequence[float]) -> tuple[float, ...]:
-    factors = tuple(float(x) for x in raw)
-    if len(factors) != len(LEVELS):
-        raise ValueError(f"{len(factors)} factors for {len(LEVELS)} levels")
-    if not all(0 <= x < math.inf for x in factors):
-        raise ValueError("factors must be finite and not negative")
-    return factors
-
-
-def interpolate(factors: Sequence[float], level: float) -> float:
-    """The factor at a level between the kept ones."""
-    level = argument(float, level, "The probability of an interval")
-    if not LEVELS[0] <= level <= LEVELS[-1]:
-        raise OpsplitError(
-            f"An interval needs a probability from {LEVELS[0]} to {LEVELS[-1]}, got {level}."
-        )
-    place = (level - LEVELS[0]) / (LEVELS[-1] - LEVELS[0]) * (len(LEVELS) - 1)
-    below = min(int(place + 1e-9), len(LEVELS) - 2)
-    share = place - below
-    if share < 1e-9 or share > 1 - 1e-9:
-        return factors[below + round(share)]
-    return factors[below] * (1 - share) + factors[below + 1] * share
-
-
-def conformal_quantiles(scores: Tensor, n: int | None = None) -> tuple[float, ...]:
-    """Quantiles of scores at all levels, with the correction for `n` independent ones.
-
-    With `n` exchangeable scores the quantile at `ceil((n + 1) level) / n` covers a new one with
-    probability `level` at least.
-    """
-    ordered = scores.flatten().double().sort().values
-    count = n or len(ordered)
-    out = []
-    for level in LEVELS:
-        corrected = min(1.0, math.ceil((count + 1) * level - 1e-9) / count)
-        rank = min(len(ordered) - 1, max(0, math.ceil(corrected * len(ordered) - 1e-9) - 1))
-        out.append(float(ordered[rank]))
-    return tuple(out)
 
 
 def coefficient_scale(value: float, spread: float, unit: float = 1.0) -> float:

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from opsplit import Grid, OperatorSplitter, OpsplitError, Trajectories, read
+from opsplit.boundary import Side
 from opsplit.dictionary import OperatorDictionary
 from opsplit.errors import no_warnings
 from opsplit.model import Model
 from opsplit.predict.compatibility import Code
-from opsplit.predict.ends import ends_of
+from opsplit.predict.ends import End, Ends, ends_of
 from opsplit.predict.noisy_ends import looks_noisy
 from opsplit.predict.walls import Walls
 from opsplit.terms import Term
@@ -210,3 +211,24 @@ def test_walls_that_the_frames_only_seem_to_show_are_given_up() -> None:
         found = OperatorSplitter("line").fit(u, 0.01, 2.0)
     assert found.status_ == "explained"
     assert found.coefficients_["r"] == pytest.approx(-0.5, rel=0.05)
+
+
+def test_walls_that_no_operator_keeps_are_no_refusal(
+    tiny_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames may look as between walls; where transport is all there is, ends are periodic."""
+    moving = OperatorDictionary.analytic(1, 1, [{"advection": 1.0}], {"c": [1.0]})
+    x, times = np.arange(48) / 48, DT * np.arange(12)[:, None]
+    u = np.sin(2 * np.pi * (x - 2.0 * times)) + np.cos(6 * np.pi * (x - 2.0 * times))
+    wall = End(Side("dirichlet"))
+    guessed = [Ends(wall, wall, False, 1.0)]
+    monkeypatch.setattr("opsplit.predict.adapt.ends_of", lambda recording: guessed)
+    monkeypatch.setattr("opsplit.predict.rival_ends.ends_of", lambda recording: guessed)
+    with no_warnings():
+        found = OperatorSplitter(Model(tiny_model.disco, moving)).fit(u, DT, LENGTH)
+        assert found.observed_.grid.boundary == ("periodic",)
+        assert found.coefficients_["c"] == pytest.approx(2.0, rel=1e-4)
+        with pytest.raises(OpsplitError, match="No operator of this model keeps the symmetry"):
+            OperatorSplitter(Model(tiny_model.disco, moving)).fit(
+                u, DT, LENGTH, boundary="dirichlet"
+            )

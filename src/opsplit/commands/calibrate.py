@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -41,6 +42,9 @@ class Calibrate(Spread):
     """Seed of the trajectories; tests use others."""
     out: Path | None = Path("calibration")
     """Folder for calibration.json: the model's own to put it into use."""
+    rows: Path | None = None
+    """Keep what is measured of every trajectory in this file, and take from it what is there: a
+    run that was stopped goes on, and more trajectories add to those before."""
     record: ClassVar[str] = "calibrate.json"
 
     def replaces(self) -> tuple[Path, ...]:
@@ -57,19 +61,27 @@ class Calibrate(Spread):
         once(self, self.work, self.words, model_files(locate(self.model, self.family)))
 
     def work(self) -> dict[str, Any]:
-        from opsplit.benchmark.calibrate import calibrate, coverage
-        from opsplit.model import load_model
+        from opsplit._files import fingerprint
+        from opsplit._journal import Journal
+        from opsplit.benchmark.calibrate import Rows, calibrate, coverage
+        from opsplit.calibration import SPREAD
+        from opsplit.model import load_model, locate
         from opsplit.progress import Progress
 
         assert self.out is not None
         model = load_model(self.model, self.family)
-        with Progress("calibrate") as bar:
-            made_by = origin(self.seed, self.device)
-            found = calibrate(model, self.strategy, self.n, self.seed, made_by, bar, self.where())
-        with Progress("coverage") as bar:
+        files = fingerprint(*model_files(locate(self.model, self.family)))
+        with ExitStack() as open_files:
+            rows = Rows()
+            if self.rows is not None:
+                journal = open_files.enter_context(Journal(self.rows))
+                rows = Rows(journal, f"{files} {self.strategy} {SPREAD}")
+            bar = open_files.enter_context(Progress("calibrate"))
+            made_by, where = origin(self.seed, self.device), self.where()
+            found = calibrate(model, self.strategy, self.n, self.seed, made_by, bar, where, rows)
             tested = replace(model, calibration=found)
             covered, tested_on = coverage(
-                tested, self.strategy, self.n, self.seed + 1, bar=bar, where=self.where()
+                tested, self.strategy, self.n, self.seed + 1, bar=bar, where=where, rows=rows
             )
         found = replace(found, coverage=covered, tested=tested_on)
         found.save(self.out)

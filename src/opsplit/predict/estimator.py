@@ -39,6 +39,7 @@ from opsplit.predict.shown import Shown
 from opsplit.predict.started import Started, all_issues
 from opsplit.predict.state import last_states
 from opsplit.predict.stored import load_splitter, save_splitter
+from opsplit.predict.traits import one_wave, traits
 from opsplit.predict.verdict import Level
 from opsplit.predict.window import channel_order
 from opsplit.search import Composition, SearchResult, Strategy, get_search
@@ -191,7 +192,8 @@ class OperatorSplitter(Shown):
         adapted, observed = started.adapted, started.observed
         model, recording, walls = adapted.model, adapted.recording, adapted.walls
         window, objective, result = found.window, found.objective, found.result
-        issues = all_issues(started, found)
+        self.traits_ = traits(found)
+        issues = all_issues(started, found) + one_wave(found, self.traits_)
         self.refinement_, self.ranking_ = objective.refinement, ()
         self.search_result_: SearchResult = result
         self.composition_: Composition = result.pick
@@ -233,8 +235,7 @@ class OperatorSplitter(Shown):
         self.notes_ = tuple(issue.text for issue in issues)
         if not verdict.trusted:
             self.notes_ += (verdict.text,)
-        noisy = found.window.noise > 0
-        self._calibration = known = calibration and calibration.having(noisy)
+        self._calibration = known = calibration and calibration.at(self.traits_)
         # Calibrated where the dictionary holds all terms: one that is missing spoils the others.
         self.sure_ = verdict.level is Level.EXPLAINED
         self.sure_ = self.sure_ and not any(i.code in UNLIKE for i in issues)
@@ -265,6 +266,11 @@ class OperatorSplitter(Shown):
         unit = self.units_.factor(self._found.dictionary.terms.get(name))
         spread = self.search_result_.spread.get(name, 0.0)
         return coefficient_scale(self.coefficients_[name], spread, unit)
+
+    @property
+    def explanation(self) -> Explanation:
+        """What was found, with everything that gives it a meaning."""
+        return self._found
 
     def _calibrated(self) -> Calibration:
         """The model's calibration, if it belongs to what was fitted."""

@@ -197,7 +197,7 @@ class Explainer:
             if found.verdict.unexplained < best.verdict.unexplained:
                 best = found
         for _ in range(MORE_TIMES if self.freedom.orders else 0):
-            if best.verdict.leaves_less_than(ENOUGH) or not best.strained or time_is_up():
+            if not best.strained or time_is_up():
                 break
             slower = replace(best.units, time=best.units.time / SLOWER)
             found = yield from self.attempt(slower)

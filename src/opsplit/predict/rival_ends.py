@@ -35,10 +35,17 @@ def explained(
     dictionary: OperatorDictionary | None = None,
     report: Report | None = None,
 ) -> tuple[Started, Explanation]:
-    """The best explanation; where the ends that the frames show explain too little, others are
-    tried."""
-    started = start(plan, recording, model, dictionary, report)
-    found = started.explainer.best()
+    """The best explanation; where the ends that the frames show explain too little, or no operator
+    keeps them, others are tried."""
+    try:
+        started = start(plan, recording, model, dictionary, report)
+        found = started.explainer.best()
+    except OpsplitError:
+        around = next(_rivals(recording), None)
+        if around is None or any(one.walls for one in around):
+            raise
+        started = start(plan, recording, model, dictionary, report, around)
+        found = started.explainer.best()
     if isinstance(plan.search, Replay) or started.adapted.recording.grid.ndim < model.config.ndim:
         return started, found
     # Operators of the caller may act on the caller's points only.

@@ -23,6 +23,7 @@ from opsplit.search.beam import settle
 from opsplit.search.codes import refine_codes
 from opsplit.search.estimate import estimate
 from opsplit.search.objective import Objective
+from opsplit.search.polish import polished, stronger
 from opsplit.search.screen import Screen, Screens, Sets
 from opsplit.search.strategy import (
     Count,
@@ -31,6 +32,7 @@ from opsplit.search.strategy import (
     Report,
     Strategy,
     Tried,
+    as_tensors,
     best_so_far,
 )
 from opsplit.settings import AtMost, Between, Size
@@ -46,6 +48,8 @@ ONWARD = 0.8
 """A round that leaves at most this share of what was left before it gets on."""
 MUCH = 0.05
 """Several more parts are looked at where more than this share of the change is left."""
+STRONGER = 4
+"""So many times operators that are as strong as they may be give way to stronger ones."""
 ROUNDING = 1e-6
 """Fitting errors below this are those of single precision."""
 
@@ -210,6 +214,9 @@ class Pursuit(Strategy):
             report(size / longest, best_so_far(objective, records[int(group[0])].pick))
             if not promising:
                 break
+        if self.fits_strengths and self.iterations:
+            self._polish(objective, {w: records[w] for w in screens})
+            report(1.0, best_so_far(objective, records[int(group[0])].pick))
         for w, screen in screens.items():
             records[w].least = screen.least
             if self.fits_strengths:
@@ -217,6 +224,35 @@ class Pursuit(Strategy):
                 for tried in self.final(records[w]):
                     most = self._most(objective)
                     records[w].estimates[tried.operators] = estimate(screen, tried, most)
+
+    def _polish(self, objective: Objective, records: dict[int, Record]) -> None:
+        """Give the picks the best strengths that there are nearby."""
+        most = self._most(objective)
+        picks = {w: r.pick for w, r in records.items() if r.pick and r.pick.residual}
+        for _ in range(1 + STRONGER):
+            picks = {w: t for w, t in picks.items() if math.isfinite(t.error)}
+            for w, now in self._polished(objective, picks).items():
+                picks[w] = records[w].tried[now.operators] = records[w].pick = now
+            # What is as strong as it may be goes on as a stronger operator of its mechanism.
+            each = {w: stronger(objective.mechanisms(w), t, most) for w, t in picks.items()}
+            picks = {w: t for w, t in each.items() if t is not None}
+
+    def _polished(self, objective: Objective, picks: dict[int, Tried]) -> dict[int, Tried]:
+        """Those of the picks that get better, with their new strengths."""
+        found = {}
+        for size in {len(t.operators) for t in picks.values()}:
+            group = [(w, t) for w, t in picks.items() if len(t.operators) == size]
+            which = torch.tensor([w for w, _ in group], device=objective.device)
+            sets, strengths = as_tensors([t for _, t in group], objective)
+            most = self._most(objective)
+            best = list(polished(objective, self.strides, sets, strengths, which, most))
+            refined = torch.stack([s for s, _ in best])
+            errors = objective.score(sets, refined, which).tolist()
+            for (w, old), (s, share), error in zip(group, best, errors, strict=True):
+                if share < 1:
+                    residual = share * (old.residual or 0.0)
+                    found[w] = Tried(old.operators, error, tuple(s.tolist()), residual=residual)
+        return found
 
     def _enough(self, objective: Objective) -> np.ndarray:
         """The fitting error of every window that needs no further parts.

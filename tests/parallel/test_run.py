@@ -178,7 +178,14 @@ def test_a_worker_with_other_versions_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"workers": 0}, {"longest": 0}, {"workers": 2, "cluster": "tcp://x"}]
+    "wrong",
+    [
+        {"workers": 0},
+        {"longest": 0},
+        {"longest": 1e30},
+        {"longest": float("nan")},
+        {"workers": 2, "cluster": "tcp://x"},
+    ],
 )
 def test_places_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(OpsplitError):

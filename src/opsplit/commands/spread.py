@@ -27,6 +27,7 @@ class Spread(Common):
         super().check()
         if self.workers is not None and self.cluster is not None:
             raise OpsplitError("Give --workers or --cluster, not both.")
+        self.where()  # Values without sense are refused before any work.
 
     def where(self, usual: int = 1) -> Where:
         """The workers that the flags describe; `usual` ones if they say nothing."""

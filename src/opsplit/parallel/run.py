@@ -39,6 +39,8 @@ PATIENCE = 5.0
 """Seconds without any result after which the workers are looked at."""
 LONGEST = 3600.0
 """Seconds that an item may take in another process."""
+YEAR = 366 * 86400.0
+"""The clock that watches items counts no further than this by far."""
 BUNDLE_SECONDS, BUNDLE_MOST = 0.1, 100
 """Quick items travel together: so many seconds of work, so many items at most."""
 UNKNOWN = 32
@@ -72,8 +74,11 @@ class Where:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise OpsplitError(f"workers counts processes and must be at least 1: {self.workers}.")
-        if not self.longest > 0:
-            raise OpsplitError(f"longest is a time in seconds and positive, got {self.longest}.")
+        if not 0 < self.longest <= YEAR:
+            raise OpsplitError(
+                "An item may take some time, at most a year: longest counts seconds, "
+                f"--item-minutes minutes; got {self.longest:.6g} s."
+            )
         if (self.workers > 1) + (self.cluster is not None) + (self.executor is not None) > 1:
             raise OpsplitError("Give one of workers, cluster and executor, not several.")
 

@@ -57,7 +57,7 @@ def test_generate(cli: Cli, tmp_path: Path) -> None:
     assert torch.equal(stored.coefficients["c"], expected.coefficients["c"])
     settings = assert_record(tmp_path / "data", "generate", line, seed=4)
     assert (settings["split"], settings["n"], settings["frames"]) == ("A+D", 3, 18)
-    assert "c in [" in cli(line.replace(" --json", ""))
+    assert ", c 0.0" in cli(line.replace(" --json", ""))
 
 
 def test_pretrain_extract_and_info(cli: Cli, tmp_path: Path) -> None:

@@ -22,11 +22,7 @@ from opsplit.io.assemble import Flags
 from opsplit.metrics import nrmse
 from opsplit.model import AUTO, Model, load_model
 from opsplit.predict.auto_model import Ranked, fit_best
-from opsplit.predict.compatibility import (
-    UNLIKE,
-    Issue,
-    weak_parts,
-)
+from opsplit.predict.compatibility import UNLIKE, Issue, weak_parts
 from opsplit.predict.door import observe
 from opsplit.predict.explain import Explanation, Plan
 from opsplit.predict.finer import forecasts, onto
@@ -207,7 +203,7 @@ class OperatorSplitter(Shown):
         self._found, self._walls, self._changes = found, walls, recording.changes
         self._like = like(given, observed, recording.changes)
         order = channel_order(observed.channels, model.config.channels)
-        self._back = _inverse(order)
+        self._back = [order.index(i) for i in range(len(order))]
         own = dictionary is None
         weak = weak_parts(model.metrics, result) if own else []
         self.verdict_ = found.verdict.doubting(weak)
@@ -400,7 +396,3 @@ class OperatorSplitter(Shown):
 def _plain(times: Any) -> Any:
     """Times as numpy, wherever they lie."""
     return times.numpy(force=True) if isinstance(times, Tensor) else times
-
-
-def _inverse(order: list[int]) -> list[int]:
-    return [order.index(i) for i in range(len(order))]

@@ -26,7 +26,7 @@ from opsplit.predict.compatibility import (
 )
 from opsplit.predict.ends import Ends
 from opsplit.predict.explain import Explainer, Explanation, Plan
-from opsplit.predict.fronts import unresolved_fronts
+from opsplit.predict.jumps import unresolved_fronts
 from opsplit.predict.memory import Load
 from opsplit.predict.remarks import about_result
 from opsplit.predict.window import observed_frames

@@ -37,7 +37,7 @@ MANY = 3
 """Linear terms, from this number on, are tried to be written with fewer."""
 HIDDEN = 1.5
 """Squared errors up to so many times those of noise leave nothing that is worth a long search."""
-CLOSE = 0.05
+CLOSE = 0.2
 """Structures with a smaller error may have the right terms, evaluated in another way than in the
 data."""
 

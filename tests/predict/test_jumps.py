@@ -9,7 +9,7 @@ import torch
 from opsplit import Grid, OperatorSplitter
 from opsplit.model import load_model
 from opsplit.predict.compatibility import Code
-from opsplit.predict.fronts import SHARE, slope_in_upper_modes, unresolved_fronts
+from opsplit.predict.jumps import SHARE, slope_in_upper_modes, unresolved_fronts
 from opsplit.predict.units import Units
 from opsplit.predict.window import Window
 

@@ -73,6 +73,7 @@ PICK = ("result", "pick")
         (("result", "finalists"), {}),
         (("result", "cost", "flows"), "x"),
         (("result", "alike"), [["a"]]),
+        (("result", "alike"), [["c", ""]]),
         (("intervals",), {"c": [float("nan"), 1]}),
         (("changes",), {"repeated": [5]}),
         (("changes",), {"turned": [1]}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,19 +94,17 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
     if not isinstance(raw, dict) or type(raw.get("format")) is not int or raw["format"] != FORMAT:
         raise OpsplitError(f"{source} is not a folder of `OperatorSplitter.save`.")
     known = {k: v for k, v in raw.items() if k not in ("format", "version", "kind")}
-    held = StoredFit.from_json(known, str(source / FILE))
+    with _naming(source / FILE):
+        held = StoredFit.from_json(known, str(source / FILE))
     observed = Trajectories.load(inside(source, "observed.npz"))
     operators = OperatorDictionary.load(inside(source, "dictionary"))
     used = OperatorDictionary.load(inside(source, "given")) if held.given else None
     _check(source / FILE, held, len(operators), observed)
-    try:
+    with _naming(source / FILE):
         model, params = held.parameters.model, held.parameters.arguments(str(source))
         params["model"] = inside(source, "model") if model is None else model
         units = Units(**vars(held.units))
         replay = Replay.of(params["search"], held.result.found(operators), units)
-    except OpsplitError as reason:
-        named = str(source) in str(reason)
-        raise reason if named else OpsplitError(f"{source / FILE}: {reason}") from None
     changed: dict[str, Any] = {"search": replay, "refinement": held.refinement}
     if held.model is not None:
         changed |= {"model": held.model[0], "family": held.model[1]}
@@ -124,6 +124,16 @@ def load_splitter(kind: type[OperatorSplitter], folder: str | Path) -> OperatorS
     made._changes = Changes(**vars(held.changes))
     made._like = like(_example(str(raw.get("kind"))[:40], observed), made.observed_, made._changes)
     return made
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Every refusal names the file, or one beside it."""
+    try:
+        yield
+    except OpsplitError as reason:
+        named = str(file.parent) in str(reason)
+        raise reason if named else OpsplitError(f"{file}: {reason}") from None
 
 
 def _check(file: Path, held: StoredFit, operators: int, observed: Trajectories) -> None:

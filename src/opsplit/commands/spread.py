@@ -11,6 +11,9 @@ from opsplit.errors import OpsplitError
 if TYPE_CHECKING:
     from opsplit.parallel import Where
 
+YEAR = 366 * 24 * 60
+"""Minutes; the clock that watches items counts no further."""
+
 
 @dataclass(frozen=True)
 class Spread(Common):
@@ -27,7 +30,8 @@ class Spread(Common):
         super().check()
         if self.workers is not None and self.cluster is not None:
             raise OpsplitError("Give --workers or --cluster, not both.")
-        self.where()  # Values without sense are refused before any work.
+        if self.item_minutes > YEAR:
+            raise OpsplitError(f"--item-minutes must be at most a year, {YEAR} minutes.")
 
     def where(self, usual: int = 1) -> Where:
         """The workers that the flags describe; `usual` ones if they say nothing."""

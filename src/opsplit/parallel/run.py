@@ -40,7 +40,7 @@ PATIENCE = 5.0
 LONGEST = 3600.0
 """Seconds that an item may take in another process."""
 YEAR = 366 * 86400.0
-"""The clock that watches items counts no further than this by far."""
+"""Seconds; the clock that watches items counts no further."""
 BUNDLE_SECONDS, BUNDLE_MOST = 0.1, 100
 """Quick items travel together: so many seconds of work, so many items at most."""
 UNKNOWN = 32
@@ -75,10 +75,7 @@ class Where:
         if self.workers < 1:
             raise OpsplitError(f"workers counts processes and must be at least 1: {self.workers}.")
         if not 0 < self.longest <= YEAR:
-            raise OpsplitError(
-                "An item may take some time, at most a year: longest counts seconds, "
-                f"--item-minutes minutes; got {self.longest:.6g} s."
-            )
+            raise OpsplitError(f"longest counts seconds, at most a year, got {self.longest:.6g}.")
         if (self.workers > 1) + (self.cluster is not None) + (self.executor is not None) > 1:
             raise OpsplitError("Give one of workers, cluster and executor, not several.")
 

@@ -93,7 +93,7 @@ unless the text says otherwise.
 
 Rows were measured at several states of the code; the commits are listed at the end.
 
-The targets below allow 10 minutes of training. These runs had {budget} minutes with one thread
+The targets below allow 10 minutes of training. These runs had {budget} min with one thread
 (0.25 to 2 for the equations further below). The operators are found at the beginning and do not
 change after that; more minutes train only the encoder, which these forecasts do not use."""
 

@@ -52,7 +52,7 @@ def targets(rows: Rows) -> str:
          _count(sum(_beside(rows, n) for n in EQUATIONS), len(EQUATIONS)),
          f"former default and U-Net: {alike} of {2 * len(EQUATIONS)} with 10 minutes and "
          f"{TESTS} trajectories; see below"],
-        ["10 minutes of one core, default flags", "met", "1 or 4 minutes were enough"],
+        ["10 minutes of one core, default flags", "met", "the minutes above were enough"],
         ["error against minutes in one figure", "met", "see [Time](#time)"],
         ["a search takes at most 40 ms, and 20 ms among 256", "met",
          "measured in [Scale](scale.md#windows-per-second)"],
